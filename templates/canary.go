@@ -16,8 +16,28 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
+// stableFields are the fields of a spec that a canary has not, with whether one has them all the same:
+// those of the stable template hold. The CRD fills in false and 0.
+var stableFields = []struct {
+	name  string
+	there func(v1alpha1.SidecarTemplateSpec) bool
+}{
+	{"match", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Match != nil }},
+	{"availableTo", func(s v1alpha1.SidecarTemplateSpec) bool { return s.AvailableTo != nil }},
+	{"required", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Required }},
+	{"injectByDefault", func(s v1alpha1.SidecarTemplateSpec) bool { return s.InjectByDefault }},
+	{"order", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Order != 0 }},
+	{"suspend", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Suspend }},
+	{"exceptions", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Exceptions != nil }},
+}
+
 // StableFields are the fields of a spec that a canary has not: those of the stable template hold.
-var StableFields = []string{"match", "availableTo", "required", "injectByDefault", "order", "suspend", "exceptions"}
+var StableFields = func() (names []string) {
+	for _, field := range stableFields {
+		names = append(names, field.name)
+	}
+	return names
+}()
 
 const (
 	// MaxPercent is a share of all workloads.
@@ -210,14 +230,8 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 		return
 	}
 	const instead = "is the stable template's: leave it out of a canary"
-	for _, field := range []struct {
-		name  string
-		there bool
-	}{
-		{"match", t.spec.Match != nil}, {"availableTo", t.spec.AvailableTo != nil}, {"required", t.spec.Required},
-		{"injectByDefault", t.spec.InjectByDefault}, {"order", t.spec.Order != 0}, {"suspend", t.spec.Suspend}, {"exceptions", t.spec.Exceptions != nil},
-	} {
-		if field.there {
+	for _, field := range stableFields {
+		if field.there(t.spec) {
 			c.problem(at.Field(field.name), instead)
 		}
 	}

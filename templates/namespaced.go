@@ -20,6 +20,9 @@ import (
 // NAMESPACE/NAME follows.
 const NamespacedSource = v1alpha1.NamespacedKind + "/"
 
+// SourceIn returns the [Options.Source] of a NamespacedSidecarTemplate of the cluster.
+func SourceIn(namespace, name string) string { return NamespacedSource + namespace + "/" + name }
+
 // isObject reports whether a source is an object of the cluster: its author has another text, so
 // lines say nothing.
 func isObject(source string) bool {

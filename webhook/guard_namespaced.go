@@ -34,7 +34,7 @@ func (g guard) writeNamespaced(_ context.Context, r *Review) (Response, error) {
 		return refuse(err.Error())
 	}
 	options := g.options.Compile
-	options.Source = templates.NamespacedSource + r.Namespace + "/" + object.Name
+	options.Source = templates.SourceIn(r.Namespace, object.Name)
 	_, warnings, mistakes := g.compile(r.Object, options)
 	if mistakes != nil {
 		return invalidTemplate(*mistakes), nil

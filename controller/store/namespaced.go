@@ -100,6 +100,8 @@ type Namespaced struct {
 
 	mu         sync.Mutex
 	namespaces map[string]*namespaceState
+	// byCost has the namespaces that were looked at, the cheapest first.
+	byCost []*namespaceState
 	// first are the namespaces that have yet to be looked at for the first time; nil before the
 	// list. firstBy is when nobody waits for them any more.
 	first   map[string]bool
@@ -111,6 +113,7 @@ type Namespaced struct {
 
 // namespaceState is what is known of the templates of a namespace.
 type namespaceState struct {
+	name    string
 	objects map[string]*objectMetadata
 	known   map[string]*namespacedTemplate
 	cost    int64
@@ -142,6 +145,19 @@ type namespacedTemplate struct {
 	created  metav1.Time
 	// lost: the object went with its CRD, and the template stays in force.
 	lost bool
+}
+
+// ready returns the reason of the condition Ready.
+func (k *namespacedTemplate) ready() string {
+	switch {
+	case k.reason == TooMany:
+		return TooMany
+	case k.shadowed:
+		return Shadowed
+	case k.noRoom != nil:
+		return NoRoom
+	}
+	return cmp.Or(k.reason, Compiled)
 }
 
 // NewNamespaced returns what follows nothing until [Namespaced.Run] runs.
@@ -231,7 +247,7 @@ func (n *Namespaced) listed() {
 		}
 		var entries []templates.Entry
 		for _, m := range s.oldest() {
-			entries = append(entries, templates.Entry{Name: m.Name, Namespace: name, Source: templates.NamespacedSource + name + "/" + m.Name, Err: templates.ErrUnread})
+			entries = append(entries, templates.Entry{Name: m.Name, Namespace: name, Source: templates.SourceIn(name, m.Name), Err: templates.ErrUnread})
 		}
 		all[name] = templates.NewNamespaceTemplates(entries[:min(len(entries), templates.MaxInNamespace)])
 	}
@@ -256,7 +272,7 @@ func (n *Namespaced) objectChanged(key string) {
 	defer n.mu.Unlock()
 	s := n.namespaces[namespace]
 	if s == nil {
-		s = &namespaceState{objects: map[string]*objectMetadata{}, known: map[string]*namespacedTemplate{}, limiter: rate.NewLimiter(looksPerSecond, looksAtOnce)}
+		s = &namespaceState{name: namespace, objects: map[string]*objectMetadata{}, known: map[string]*namespacedTemplate{}, limiter: rate.NewLimiter(looksPerSecond, looksAtOnce)}
 		n.namespaces[namespace] = s
 	}
 	if m, ok := obj.(*objectMetadata); there && ok {
@@ -320,11 +336,11 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s.known, s.before = now, time.Now().Add(lookShare*spent)
-	s.cost = 0
+	var cost int64
 	for _, k := range now {
-		s.cost += k.cost
+		cost += k.cost
 	}
-	n.admit()
+	n.admit(s, cost)
 	if s.out {
 		for _, k := range now {
 			if k.template != nil {
@@ -338,6 +354,7 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	delete(n.first, namespace)
 	if len(s.objects)+len(now) == 0 && s.limiter.Tokens() >= looksAtOnce-1 { // else its bounds begin anew
 		delete(n.namespaces, namespace)
+		n.unlist(s)
 		n.order.forget(namespace)
 	}
 	return reconcile.Never
@@ -448,7 +465,7 @@ func CompileNamespace(objects []unstructured.Unstructured, compile templates.Opt
 			return nil, err
 		}
 		cost += k.cost
-		e := templates.Entry{Name: m.Name, Namespace: m.Namespace, Source: templates.NamespacedSource + m.Namespace + "/" + m.Name, Template: k.template, Err: k.err}
+		e := templates.Entry{Name: m.Name, Namespace: m.Namespace, Source: templates.SourceIn(m.Namespace, m.Name), Template: k.template, Err: k.err}
 		if c := meta.FindStatusCondition(k.Status.Conditions, Ready); c != nil && c.Reason == NoRoom && k.template != nil {
 			e.Template, e.Err = nil, k.template.WithoutRoom(noRoom)
 		}
@@ -473,7 +490,7 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 	defer cancel()
 	data, err := n.o.Read(ctx, m.Namespace, m.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s%s/%s: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
+		return nil, fmt.Errorf("reading %s: %w", templates.SourceIn(m.Namespace, m.Name), err)
 	}
 	var object struct {
 		Metadata struct {
@@ -485,14 +502,14 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 		Status json.RawMessage `json:"status"`
 	}
 	if err := json.Unmarshal(data, &object); err != nil {
-		return nil, fmt.Errorf("reading %s%s/%s: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
+		return nil, fmt.Errorf("reading %s: %w", templates.SourceIn(m.Namespace, m.Name), err)
 	}
 	k := &namespacedTemplate{Object: Object{Name: m.Namespace + "/" + m.Name, UID: object.Metadata.UID, Generation: object.Metadata.Generation, ResourceVersion: object.Metadata.ResourceVersion}}
 	if json.Unmarshal(object.Status, &k.Status) != nil {
 		k.Status = v1alpha1.SidecarTemplateStatus{} // it is going to be written anew
 	}
 	options := n.o.Compile
-	options.Source = templates.NamespacedSource + m.Namespace + "/" + m.Name
+	options.Source = templates.SourceIn(m.Namespace, m.Name)
 	if err := templates.TooLarge(object.Spec); err != nil {
 		k.reason, k.err = TooExpensive, templates.WithoutRoom(m.Namespace, m.Name, object.Spec, err.Error(), options)
 		return k, nil
@@ -512,7 +529,7 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 		"metadata": map[string]any{"name": m.Name, "namespace": m.Namespace}, "spec": object.Spec,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("writing %s%s/%s as JSON: %w", templates.NamespacedSource, m.Namespace, m.Name, err)
+		return nil, fmt.Errorf("writing %s as JSON: %w", templates.SourceIn(m.Namespace, m.Name), err)
 	}
 	if k.template, _, err = templates.Compile(manifest, options); err != nil {
 		k.reason, k.err = CompileFailed, err
@@ -523,21 +540,31 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 	return k, nil
 }
 
-// admit says which namespaces find room: the cheapest first, so that no tenant takes the room of one
-// that needs less.
-func (n *Namespaced) admit() {
-	names := slices.SortedFunc(maps.Keys(n.namespaces), func(a, b string) int {
-		return cmp.Or(cmp.Compare(n.namespaces[a].cost, n.namespaces[b].cost), cmp.Compare(a, b))
-	})
+// admit says which namespaces find room, now that one has another cost: the cheapest first, so that no
+// tenant takes the room of one that needs less.
+func (n *Namespaced) admit(s *namespaceState, cost int64) {
+	n.unlist(s)
+	s.cost = cost
+	i, _ := slices.BinarySearchFunc(n.byCost, s, compareCosts)
+	n.byCost = slices.Insert(n.byCost, i, s)
 	var sum int64
-	for _, name := range names {
-		s := n.namespaces[name]
+	for _, s := range n.byCost {
 		sum += s.cost
 		if out := sum > n.o.Budget; out != s.out {
 			s.out = out
-			n.loop.Add(name)
+			n.loop.Add(s.name)
 		}
 	}
+}
+
+func (n *Namespaced) unlist(s *namespaceState) {
+	if i, there := slices.BinarySearchFunc(n.byCost, s, compareCosts); there {
+		n.byCost = slices.Delete(n.byCost, i, i+1)
+	}
+}
+
+func compareCosts(a, b *namespaceState) int {
+	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.name, b.name))
 }
 
 // publish puts a namespace's templates in force, and says what there is to say of its objects.
@@ -548,17 +575,14 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 	for _, name := range slices.Sorted(maps.Keys(s.known)) {
 		k := s.known[name]
 		_, k.shadowed = set.Find(name)
-		e := templates.Entry{Name: name, Namespace: namespace, Source: templates.NamespacedSource + namespace + "/" + name, Template: k.template, Err: k.err}
-		v := Verdict{Object: k.Object, Reason: cmp.Or(k.reason, Compiled), Message: inForce, namespaces: -1}
+		e := templates.Entry{Name: name, Namespace: namespace, Source: templates.SourceIn(namespace, name), Template: k.template, Err: k.err}
+		v := Verdict{Object: k.Object, Reason: k.ready(), Message: inForce, namespaces: -1}
 		v.Object.ResourceVersion = s.objects[name].version(k.ResourceVersion)
-		switch {
-		case k.reason == TooMany:
-		case k.shadowed:
-			v.Reason = Shadowed
+		switch v.Reason {
+		case Shadowed:
 			v.Message = fmt.Sprintf("A template of the cluster has the name %s, and counts; rename this object.", name)
-		case k.noRoom != nil:
+		case NoRoom:
 			e.Template, e.Err = nil, k.noRoom
-			v.Reason = NoRoom
 		}
 		if e.Err != nil && v.Reason != Shadowed {
 			v.Message = e.Err.Error()
@@ -633,16 +657,8 @@ func (n *Namespaced) Reasons() map[string]int {
 	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooExpensive: 0, NoRoom: 0}
 	for _, s := range n.namespaces {
 		for _, k := range s.known {
-			switch {
-			case k.lost: // there is no object
-			case k.reason == TooMany:
-				reasons[TooMany]++
-			case k.shadowed:
-				reasons[Shadowed]++
-			case k.noRoom != nil:
-				reasons[NoRoom]++
-			default:
-				reasons[cmp.Or(k.reason, Compiled)]++
+			if !k.lost { // else there is no object
+				reasons[k.ready()]++
 			}
 		}
 	}

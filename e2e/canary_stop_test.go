@@ -47,7 +47,7 @@ func stopped(t *testing.T, name string) *metav1.Condition {
 	return nil
 }
 
-// tenDeployments are names of Deployments, of which two are in a share of 20 %.
+// tenDeployments are names of Deployments. Two of them are in a share of 20 %.
 func tenDeployments(namespace string) (names []string, inShare map[string]bool) {
 	inShare = map[string]bool{}
 	for i := 0; len(names) < 10; i++ {
@@ -88,7 +88,7 @@ func TestOnANodeACanaryThatFailsStopsByItselfAndAGoodOneIsPromoted(t *testing.T)
 		c := sidecar(pod, stable.name)
 		return c != nil && c.Image == image && environment(c, "STANDIN_LISTEN") == port
 	}
-	// versions returns how many pods have a version of the sidecar, and of which Deployments.
+	// versions returns how many pods have a version of the sidecar, and the names of their Deployments.
 	versions := func(image, port string) (deployments map[string]int) {
 		t.Helper()
 		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})

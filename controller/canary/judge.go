@@ -120,9 +120,9 @@ type Comparison struct {
 // the condition. The reason is "" if the canary goes on.
 //
 // A canary stops when more of its workloads fail than are tolerated, and a larger part of its
-// workloads fails than of the stable version's. So that nobody can stop a canary that others have and
-// that does well there, a namespace then counts for at most as many failing workloads as are
-// tolerated, and for one at least.
+// workloads fails than of the stable version's. Where the canary does well in another namespace, a
+// namespace counts for at most as many failing workloads as are tolerated, and for one at least: so
+// nobody stops a canary for others.
 func Judge(c Comparison) (reason, message string) {
 	if c.Canary.counted(max(c.Tolerate, 1)) <= c.Tolerate || c.Canary.share().Cmp(c.Stable.share()) <= 0 {
 		return "", ""

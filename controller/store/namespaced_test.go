@@ -280,7 +280,7 @@ func TestATemplateWithoutRoomIsBrokenForThePodsThatItMatches(t *testing.T) {
 		}
 		_, pod, ok := e.Match()
 		if !ok || !pod.Matches(labels.Set{"app": "web"}) || pod.Matches(labels.Set{}) || !e.InjectByDefault() || e.Broken() == nil || e.Broken().OnError != v1alpha1.ErrorSkip {
-			t.Errorf("%s: nothing is known of which pods want it: %v", namespace, e.Err)
+			t.Errorf("%s: the error does not tell which pods want it: %v", namespace, e.Err)
 		}
 		if !set.MatchedIn(templates.Namespace{Name: namespace}) && !set.In(namespace).MatchedIn(templates.Namespace{Name: namespace}) {
 			t.Errorf("%s: no template matches", namespace)

@@ -100,7 +100,7 @@ func conditions(pods []metav1.LabelSelectorRequirement) []admissionv1.MatchCondi
 	return append(all, admissionv1.MatchCondition{Name: "selected-when-created", Expression: `request.operation != "CREATE" || ` + selected("object.metadata.?labels", pods)})
 }
 
-// selected is whether labels meet requirements, of which there is at least one.
+// selected is whether labels meet requirements. There is at least one.
 func selected(labels string, requirements []metav1.LabelSelectorRequirement) string {
 	all := make([]string, len(requirements))
 	for i, r := range requirements {

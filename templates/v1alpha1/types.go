@@ -112,7 +112,7 @@ type Match struct {
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
 }
 
-// Canary says of which template a canary is one, and which pods get it. Both selectors must
+// Canary names the template that a canary stands in for, and selects the pods. Both selectors must
 // select; one that is absent selects everything.
 type Canary struct {
 	// Of is the name of the stable template. It is no canary itself.

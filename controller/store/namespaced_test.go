@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/metadata/fake"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -161,10 +162,11 @@ func TestABrokenTemplateStaysBrokenWhenItsNameIsItsOwnAgain(t *testing.T) {
 	n.OnVerdicts(func(_ string, verdicts []Verdict) { said = verdicts[0].Reason })
 	s := &namespaceState{objects: map[string]*objectMetadata{"own": {metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1"}}}, limiter: rate.NewLimiter(1, 1)}
 	n.namespaces["shop"] = s
+	canary := templatestest.Compile(t, `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: own}, spec: {canary: {of: audit}, inject: {metadata: {labels: {a: b}}}}}`)
 	for _, c := range []struct {
 		cluster []templates.Entry
 		want    string
-	}{{nil, CompileFailed}, {[]templates.Entry{{Name: "own"}}, Shadowed}, {nil, CompileFailed}} {
+	}{{nil, CompileFailed}, {[]templates.Entry{{Name: "own"}}, Shadowed}, {nil, CompileFailed}, {[]templates.Entry{{Name: "own", Template: canary}}, Shadowed}} {
 		n.cluster = func() *templates.Set { return templates.NewSet(c.cluster) }
 		n.look(t.Context(), "shop")
 		if said != c.want {

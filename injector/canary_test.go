@@ -121,6 +121,50 @@ func TestNobodyGetsAnotherVersionOfARequiredTemplateThanThePodSelects(t *testing
 	}
 }
 
+// A canary may have another name for the container of a required template. Its pods run on after it.
+func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
+	renamed := strings.Replace(auditCanary("audit-next", "percent: 100"), "- name: audit\n", "- name: auditor\n", 1)
+	old := injectRequired(t, templatestest.Set(t, helper, audit, renamed), ownedPod(t, "web", ""))
+	if nameOf(containersOf(old, "initContainers")[0]) != "auditor" {
+		t.Fatalf("the pod has no canary: %v", old)
+	}
+	// Who declares the same container in the pod gains nothing.
+	declared := patched(t, old, `[{"op":"remove","path":"/metadata/annotations"}]`)
+	declared = injectRequired(t, templatestest.Set(t, helper, audit, renamed), declared)
+	gone := templatestest.Set(t, helper, audit)
+	const (
+		evil    = `{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}`
+		allowed = `{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:7"}`
+		app     = `{"op":"replace","path":"/spec/containers/0/image","value":"app:2"}`
+		none    = `{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}`
+		bad     = `{"op":"replace","path":"/metadata/annotations/pillion.dev~1status","value":"x"}`
+		forged  = `{"op":"replace","path":"/metadata/annotations/pillion.dev~1status","value":"{\"required\":{\"audit\":[\"app\"]},\"v\":1}"}`
+		more    = `{"op":"replace","path":"/metadata/annotations/pillion.dev~1status","value":"{\"required\":{\"audit\":[\"app\",\"auditor\"]},\"v\":1}"}`
+		label   = `{"op":"add","path":"/metadata/labels/exempt","value":"true"}`
+	)
+	const image = `the container auditor would have the image "evil:1"; the template does not render it`
+	const record = "the annotation pillion.dev/status would no longer say that the template added the container auditor"
+	for _, c := range []struct{ change, says string }{
+		{evil, image},
+		{evil + "," + label, image},
+		{allowed, ""},
+		{app, ""},
+		{none, record},
+		{bad, record},
+		{forged, record},
+		{none + "," + evil, record},
+		{more, ""},
+		{label, ""},
+	} {
+		for name, old := range map[string]map[string]any{"injected": old, "declared": declared} {
+			got := verifyRequired(t, gone, Request{Operation: "UPDATE", Pod: patched(t, old, "["+c.change+"]"), Namespace: shop, Templates: gone}, old)
+			if c.says == "" && got != "" || !strings.Contains(got, c.says) {
+				t.Errorf("%s, %s: %q; want %q", name, c.change, got, c.says)
+			}
+		}
+	}
+}
+
 func TestACanaryCannotBeAskedForByItsName(t *testing.T) {
 	set := templatestest.Set(t, helper, strings.NewReplacer("{name: helper}", "{name: helper-next}", "spec:\n", "spec:\n  canary: {of: helper, percent: 100}\n").Replace(helper))
 	for ask, want := range map[string]string{

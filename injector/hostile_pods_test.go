@@ -451,7 +451,7 @@ func TestASidecarThatARequiredTemplateLeftAloneKeepsItsImage(t *testing.T) {
 		{"the sidecar's image", injected.Pod, fmt.Sprintf(`{"op":"replace","path":"/spec/initContainers/%d/image","value":"evil:1"}`, at), "template egress: the container deny would have another image"},
 		{"the sidecar's image, when the pod says nothing any more", patched(t, injected.Pod, "["+relabelled+"]"), fmt.Sprintf(`{"op":"replace","path":"/spec/initContainers/%d/image","value":"evil:1"}`, at), "the container deny would have another image"},
 		{"the image of a pod from before the template", older, `{"op":"replace","path":"/spec/initContainers/0/image","value":"deny:2"}`, ""},
-		{"metadata", injected.Pod, relabelled, ""},
+		{"labels", injected.Pod, `{"op":"add","path":"/metadata/labels","value":{"a":"b"}}`, ""},
 	} {
 		verified, err := NewPipeline(Config{}).Verify(t.Context(), Request{
 			Operation: "UPDATE", Pod: patched(t, c.old, "["+c.change+"]"), Old: c.old, Namespace: templates.Namespace{Name: "shop"}, Templates: set,

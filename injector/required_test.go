@@ -378,7 +378,7 @@ func TestAnUpdateIsJudgedByTheContainersThatItChanges(t *testing.T) {
 		old              map[string]any
 		change, says     string
 	}{
-		{"metadata", "", old, `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/metadata/annotations"}]`, ""},
+		{"metadata", "", old, `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"add","path":"/metadata/annotations/a","value":"b"}]`, ""},
 		{"the app's image", "", old, `[{"op":"replace","path":"/spec/containers/0/image","value":"app:2"}]`, ""},
 		{"the sidecar's image, to an accepted one", "", old, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:2"}]`, ""},
 		{"the sidecar's image", "", old, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}]`, `the container audit would have the image "evil:1"`},

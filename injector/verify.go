@@ -67,7 +67,8 @@ func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
 // wrongInUpdate judges an update by what of a pod can still change. Labels and
 // annotations may have changed before, and the app's image as well. So the namespace
 // alone says which templates count, and a template's containers are known by their
-// names. A pod that the template never selected, with a container of such a name, has
+// names: those that a version in force has, and those that the record before the
+// update has, which no update may take out. A pod that the template never selected, with a container of such a name, has
 // to be made anew for another image.
 func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) {
 	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) || p.disabled(r.Namespace) {
@@ -75,9 +76,12 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 	}
 	u := &update{pipeline: p, work: k, request: p.versioned(r), changed: changedContainers(r)}
 	u.resized = r.Subresource == "resize" && !podschema.Equal(podResources, podResourcesOf(r.Old), podResourcesOf(r.Pod))
-	if len(u.changed) == 0 && !u.resized {
+	if len(u.changed) == 0 && !u.resized && annotationOf(r.Old, p.statusKey) == annotationOf(r.Pod, p.statusKey) {
 		return nil, nil
 	}
+	// A record that cannot be read names no sidecars.
+	u.was, _ = record.ParseMetadata(r.Old, p.statusKey)
+	u.is, _ = record.ParseMetadata(r.Pod, p.statusKey)
 	u.base = record.New(p.statusKey).Base(r.Pod)
 	var refusals []TemplateOutcome
 	for _, place := range r.Templates.Required() {
@@ -119,6 +123,8 @@ type update struct {
 	base     map[string]any // the pod without its record
 	changed  []changedContainer
 	resized  bool // the resources of the pod itself change
+	// was and is are the records before and after, without their places in the spec.
+	was, is record.Record
 }
 
 // changedContainer is a container that an update changes, in its list.
@@ -157,7 +163,7 @@ func changedContainers(r Request) []changedContainer {
 // wants them. Selected reports whether the template selects the pod by its labels,
 // before or after.
 func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
-	own := u.request.Templates.Own(e)
+	own := u.request.Templates.Own(e).With(u.was.Required[e.Name])
 	e.Template = choose(u.request.Templates, e, u.request.Namespace, u.base).template
 	var verify templates.Verify
 	if e.Template != nil {
@@ -171,7 +177,7 @@ func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	wrong := u.sidecars(own, verify, fragment, fails)
+	wrong := append(u.forgotten(e.Name), u.sidecars(own, verify, fragment, fails)...)
 	// A pod that has a container of the template was made with it.
 	has := func(list string) bool {
 		return slices.ContainsFunc(containersOf(u.base, list), func(c map[string]any) bool { return own.Container(nameOf(c)) })
@@ -212,6 +218,19 @@ func (u *update) render(e templates.Entry, seen map[string]any) (fragment map[st
 		return nil, "", fmt.Errorf("rendering template %s: %w", e.Name, err)
 	}
 	return nil, strings.TrimPrefix(err.Error(), "template "+e.Name+": "), nil
+}
+
+// forgotten finds sidecars that the record would no longer name: from then on nobody could tell that
+// they are the template's, once no version in force names them.
+func (u *update) forgotten(template string) []string {
+	var wrong []string
+	for _, name := range u.was.Required[template] {
+		if u.request.Subresource == "" && !slices.Contains(u.is.Required[template], name) {
+			wrong = append(wrong, fmt.Sprintf("the annotation %s would no longer say that the template added the container %s; leave the annotation as it is",
+				u.pipeline.statusKey, name))
+		}
+	}
+	return wrong
 }
 
 // entered finds new ephemeral containers that enter a required sidecar: they share its
@@ -393,6 +412,13 @@ func without(pod map[string]any, own templates.Own) map[string]any {
 		}
 	}
 	return pod
+}
+
+// annotationOf returns the value of an annotation, nil for none.
+func annotationOf(pod map[string]any, key string) any {
+	metadata, _ := pod["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	return annotations[key]
 }
 
 func podLabels(pod map[string]any) map[string]string {

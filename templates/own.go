@@ -28,6 +28,15 @@ func (o Own) Volume(name string) bool { return anyMatches(o.volumes, name) }
 // PodResources reports whether the template may render resources of the pod itself.
 func (o Own) PodResources() bool { return o.podResources }
 
+// With returns own with more containers: those that a pod got of a version that may be gone.
+func (o Own) With(containers []string) Own {
+	o.containers = maps.Clone(o.containers)
+	for _, name := range containers {
+		o.containers[name] = true
+	}
+	return o
+}
+
 // Own returns the names of a required entry, those of its canaries among them: a pod may have
 // been made with a canary that is stopped now.
 func (s *Set) Own(e Entry) Own {

@@ -33,7 +33,7 @@ func TestMembersOfAnOldPodAreReadAsTheAPIServerReadsThem(t *testing.T) {
 		t.Helper()
 		old, err := (&Review{OldObject: part(pod)}).OldPod()
 		want := map[string]any{
-			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": map[string]any{"a": "b"}},
+			"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": map[string]any{"a": "b"}, "annotations": map[string]any{}},
 			"spec": map[string]any{"containers": []any{map[string]any{"name": "audit", "image": "good:1"}}},
 		}
 		if diff := cmp.Diff(want, old); err != nil || diff != "" {

@@ -274,16 +274,20 @@ type oldContainer struct {
 	Resources part   `json:"resources"`
 }
 
-// OldPod returns what of the pod before an update the pipeline compares: labels, and of
+// OldPod returns what of the pod before an update the pipeline compares: labels, annotations, and of
 // each container its name, image and resources. Every error is a [MalformedError].
 func (r *Review) OldPod() (map[string]any, error) {
 	metadata, text, err := readObject(r.OldObject, "Pod")
 	if err != nil {
 		return nil, err
 	}
-	labels := map[string]any{}
-	for key, value := range metadata.Labels.value {
-		labels[key] = value
+	values := map[string]any{}
+	for section, of := range map[string]map[string]string{"labels": metadata.Labels.value, "annotations": metadata.Annotations.value} {
+		object := make(map[string]any, len(of))
+		for key, value := range of {
+			object[key] = value
+		}
+		values[section] = object
 	}
 	var lists struct {
 		InitContainers      []oldContainer `json:"initContainers"`
@@ -314,7 +318,7 @@ func (r *Review) OldPod() (map[string]any, error) {
 			spec[list] = items
 		}
 	}
-	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"labels": labels}, "spec": spec}, nil
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": values, "spec": spec}, nil
 }
 
 // drop gives back the memory of the objects. What names the review in the log stays.

@@ -66,6 +66,7 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 	a := &run{ctx: ctx, known: plan.Known()}
 	written := record.New(statusKey)
 	maps.Copy(written.Templates, rec.Templates)
+	maps.Copy(written.Required, rec.Required)
 	written.Root = rec.Root.Clone()
 	a.pod = a.object(podschema.Pod(), plan.Root, plan.Base, plan.Pod, pod, written.Root, nil)
 	if a.err != nil {
@@ -74,6 +75,10 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 	for _, f := range plan.Fragments {
 		if slices.Contains(names, f.Template) {
 			written.Templates[f.Template] = f.Hash
+			delete(written.Required, f.Template)
+			if sidecars := f.Sidecars(); f.Required && len(sidecars) > 0 {
+				written.Required[f.Template] = sidecars
+			}
 		}
 	}
 	if err := a.annotate(written, rec, plan, names, statusKey); err != nil {

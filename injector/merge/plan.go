@@ -53,6 +53,22 @@ type Fragment struct {
 // the fragment's stores.
 func (f *Fragment) shared() facts.Stores { return f.Facts[max(0, len(f.Facts)-1):] }
 
+// Sidecars returns the names of the fragment's containers with an image, in order.
+func (f *Fragment) Sidecars() []string {
+	var names []string
+	for _, list := range []string{"initContainers", "containers"} {
+		items, _ := objectOf(f.Object["spec"])[list].([]any)
+		for _, item := range items {
+			if c := objectOf(item); c["image"] != nil {
+				name, _ := c["name"].(string)
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Plan is what the templates want of a pod.
 type Plan struct {
 	// Base is the pod that the plan is made for.
@@ -143,7 +159,7 @@ func (p Plan) Templates() []string {
 	})
 	var names []string
 	for _, f := range p.Fragments {
-		if traced[f.Template] {
+		if traced[f.Template] || f.Required && len(f.Sidecars()) > 0 {
 			names = append(names, f.Template)
 		}
 	}

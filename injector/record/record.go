@@ -20,6 +20,9 @@ const version = "1"
 type Record struct {
 	// Templates has the hash of each template that the pod carries something of.
 	Templates map[string]string
+	// Required has the names of the sidecars of each template that was required of the pod, in order. They are
+	// guarded in the running pod, by a template that may have other names by then.
+	Required map[string][]string
 	// Root is the pod's place. It is never nil in a record that [Parse] or [New]
 	// gave.
 	Root *Place
@@ -29,7 +32,7 @@ type Record struct {
 
 // New returns a record that says nothing, of a pod whose annotation is key.
 func New(key string) Record {
-	return Record{Templates: map[string]string{}, Root: &Place{}, key: key}
+	return Record{Templates: map[string]string{}, Required: map[string][]string{}, Root: &Place{}, key: key}
 }
 
 // Hash returns the hash of a template that the pod carries, and "" if the
@@ -96,6 +99,9 @@ func decode(text string) (Record, error) {
 	if r.Templates, err = decodeTemplates(written["templates"]); err != nil {
 		return Record{}, err
 	}
+	if r.Required, err = decodeRequired(written["required"]); err != nil {
+		return Record{}, err
+	}
 	root, err := decodePlace(written["pod"])
 	if err != nil {
 		return Record{}, err
@@ -129,6 +135,27 @@ func decodeTemplates(v any) (map[string]string, error) {
 	return hashes, nil
 }
 
+func decodeRequired(v any) (map[string][]string, error) {
+	object, ok := v.(map[string]any)
+	if !ok && v != nil {
+		return nil, fmt.Errorf("its required templates are %s; an object is expected", podschema.Show(v))
+	}
+	sidecars := make(map[string][]string, len(object))
+	for template, v := range object {
+		items, ok := v.([]any)
+		names := make([]string, len(items))
+		for i, item := range items {
+			name, isText := item.(string)
+			names[i], ok = name, ok && isText
+		}
+		if !ok || template == "" {
+			return nil, errors.New("a required template has no name, or no list of sidecars")
+		}
+		sidecars[template] = names
+	}
+	return sidecars, nil
+}
+
 // texts has memory for records, and for values of which there is a digest. What is larger than
 // [MaxBytes] is not kept.
 var texts = sync.Pool{New: func() any { return new([]byte) }}
@@ -139,6 +166,14 @@ func (r Record) Encode() string {
 	for name, hash := range r.Templates {
 		templates[name] = hash
 	}
+	required := make(map[string]any, len(r.Required))
+	for name, sidecars := range r.Required {
+		list := make([]any, len(sidecars))
+		for i, sidecar := range sidecars {
+			list[i] = sidecar
+		}
+		required[name] = list
+	}
 	room := texts.Get().(*[]byte)
 	defer texts.Put(room)
 	b := (*room)[:0]
@@ -146,6 +181,9 @@ func (r Record) Encode() string {
 		b = append(pod, ',')
 	} else {
 		b = append(b, '{')
+	}
+	if len(required) > 0 {
+		b = append(rawjson.Append(append(b, `"required":`...), required), ',')
 	}
 	b = rawjson.Append(append(b, `"templates":`...), templates)
 	if b = append(b, `,"v":`+version+`}`...); cap(b) <= MaxBytes {

@@ -89,6 +89,15 @@ func TestNobodysTemplateTakesTheNameOfTheTemplateOfProofs(t *testing.T) {
 	}
 }
 
+func TestNoMessageOffersTheTemplatesOfProofs(t *testing.T) {
+	set := running(t, "--proof-namespace=own-proof", "--library=environment").Snapshot()
+	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"pillion.dev/inject": "unknown"}}, "spec": map[string]any{}}
+	out, err := injector.NewPipeline(injector.Config{}).Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Templates: set, Namespace: templates.Namespace{Name: "shop"}})
+	if err != nil || !strings.Contains(out.Message, "there are: environment (") {
+		t.Errorf("%v: %s", err, out.Message)
+	}
+}
+
 // The API server gives a pod its UID between the two calls: then the sidecar is missing that nobody gave to it.
 func TestABarePodIsInjectedByNobodyAndRefusedAtTheEnd(t *testing.T) {
 	set := running(t, "--proof-namespace=own-proof").Snapshot()

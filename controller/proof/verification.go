@@ -27,10 +27,14 @@ metadata:
 spec:
   description: The sidecar that is missing in the pods by which Pillion proves that final pods are verified. They are never created.
   required: true
-  match:
+  availableTo:
     namespaceSelector:
       matchLabels:
         kubernetes.io/metadata.name: %s
+  match:
+    namespaceSelector:
+      matchLabels:
+        kubernetes.io/metadata.name: %[3]s
     podSelector:
       matchLabels:
         %s: bare

@@ -13,8 +13,8 @@ export CGO_ENABLED := 0
 export GOFLAGS := -trimpath -buildvcs=false -gcflags=all=-dwarf=false
 GROUND_COMMAND := .cache/ground-command
 # For up, down and demo: GROUND=node (where it can run) or controlplane, K8S=1.37, 1.36 or 1.35,
-# HELM=3 or 4. The first is the default.
-export GROUND K8S HELM
+# HELM=3 or 4. The first is the default. On a control plane also API_SERVERS=3, or as many others.
+export GROUND K8S HELM API_SERVERS
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,7 @@ CONTROLPLANE := GROUND=controlplane K8S=1.37 HELM=3
 HELM4 := GROUND=controlplane K8S=1.37 HELM=4
 OLDER := GROUND=controlplane K8S=1.35 HELM=3
 NODE := GROUND=node K8S=1.37 HELM=4
+SEVERAL := API_SERVERS=3 $(CONTROLPLANE)
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 # On other versions: what is about the version itself, and, besides the installation that all tests
 # share, a pod that gets its sidecar, and an upgrade.
@@ -77,6 +78,7 @@ verify: ground tally static vulnerabilities workflows same-bytes platforms ## th
 	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
 	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
+	  -- 'with several API servers' $(SEVERAL) e2e $(E2E_TESTS) -run='^TestWithSeveralAPIServers' \
 	  -- 'with Helm 4' $(HELM4) e2e $(E2E_TESTS) -run='$(HELM4_TESTS)' \
 	  -- 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS) -run='$(SMOKE)' \
 	  $(if $(HAS_NODE),-- 'on a node' $(NODE) e2e $(E2E_TESTS) -run='$(NODE_TESTS)')

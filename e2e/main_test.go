@@ -61,19 +61,25 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if _, err := os.Stat(checkout.Pillion()); err != nil {
 		return 1, fmt.Errorf("%w; `make build` makes it", err)
 	}
-	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), os.Stderr)
+	options := ground.FromEnvironment()
+	options.Balanced = options.APIServers > 1
+	g, err := ground.Start(ctx, checkout, options, os.Stderr)
 	if err != nil {
 		return 1, err
 	}
 	shared = g
+	var skip []string
+	if also := flag.Lookup("test.skip").Value.String(); also != "" {
+		skip = append(skip, also)
+	}
 	if g.Kind() != ground.KindNode {
-		skip := "^" + onANode
-		if also := flag.Lookup("test.skip").Value.String(); also != "" {
-			skip += "|" + also
-		}
-		if err := flag.Set("test.skip", skip); err != nil {
-			return 1, err
-		}
+		skip = append(skip, "^"+onANode)
+	}
+	if options.APIServers < 2 {
+		skip = append(skip, "^"+withSeveralAPIServers)
+	}
+	if err := flag.Set("test.skip", strings.Join(skip, "|")); err != nil {
+		return 1, err
 	}
 	defer func() {
 		if closeErr := g.Close(); err == nil {

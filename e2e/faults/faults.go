@@ -141,16 +141,18 @@ func scale(n int) func(context.Context, *run) error {
 }
 
 func apiServerRestart(ctx context.Context, r *run) error {
-	r.g.StopAPIServer(ctx, 20*time.Second)
-	return r.g.StartAPIServer(ctx)
+	server := r.g.APIServers()[0]
+	server.Stop(ctx, 20*time.Second)
+	return server.Start(ctx)
 }
 
 func apiServerAway(ctx context.Context, r *run) error {
-	r.g.StopAPIServer(ctx, 0)
+	server := r.g.APIServers()[0]
+	server.Stop(ctx, 0)
 	if err := sleep(ctx, away); err != nil {
-		return errors.Join(err, r.g.StartAPIServer(context.WithoutCancel(ctx)))
+		return errors.Join(err, server.Start(context.WithoutCancel(ctx)))
 	}
-	return r.g.StartAPIServer(ctx)
+	return server.Start(ctx)
 }
 
 // cutOffOne has the late namespaces ask while one replica cannot see it.

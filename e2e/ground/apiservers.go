@@ -2,8 +2,13 @@ package ground
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,69 +17,213 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// startMoreAPIServers starts one kube-apiserver more for each port, with more flags at the
-// end, and writes a kubeconfig for it.
-func (g *ControlPlane) startMoreAPIServers(ctx context.Context, etcdPort int, ports []int, flags []string, late time.Duration) error {
+// An APIServer is one kube-apiserver of a ground. All of one ground share etcd, certificates
+// and the keys of service accounts.
+type APIServer struct {
+	// Kubeconfig is the path of an admin's kubeconfig that leads to this one alone.
+	Kubeconfig string
+	// AuditLog is the path of its own audit log.
+	AuditLog string
+
+	g       *cluster
+	name    string // of its process and its log
+	address string // HOST:PORT
+	path    string // of its program
+	args    []string
+	client  kubernetes.Interface
+	etcd    *cable // nil: it talks to etcd directly
+
+	mu      sync.Mutex
+	process *process // nil: it is stopped
+	ready   atomic.Bool
+}
+
+// addAPIServer makes a record of a kube-apiserver that has not started. Without a cable it
+// talks to etcd directly.
+func (g *cluster) addAPIServer(etcdPort, port int, etcd *cable, flags ...string) (*APIServer, error) {
+	if err := os.WriteFile(g.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	s := &APIServer{Kubeconfig: g.Kubeconfig(), AuditLog: g.AuditLog(), g: g, name: "kube-apiserver", address: g.at(port), path: g.program("kube-apiserver"), etcd: etcd}
+	if etcd != nil {
+		etcdPort = etcd.port()
+	}
+	if n := len(g.apiServers); n > 0 {
+		suffix := "-" + strconv.Itoa(n+1)
+		s.name, s.AuditLog = s.name+suffix, s.AuditLog+suffix
+	}
+	if g.server != "https://"+s.address { // several behind one address
+		s.Kubeconfig = g.path(s.name + ".kubeconfig")
+		user := &clientcmdapi.AuthInfo{ClientCertificate: g.path("pki", "admin.crt"), ClientKey: g.path("pki", "admin.key")}
+		if err := writeKubeconfig(s.Kubeconfig, "https://"+s.address, g.path("pki", "ca.crt"), user, true); err != nil {
+			return nil, err
+		}
+	}
+	s.args = slices.Concat(g.apiServerFlags(etcdPort, port), flags, []string{"--audit-policy-file=" + g.path("audit-policy.yaml"), "--audit-log-path=" + s.AuditLog})
+	var err error
+	if s.client, err = unlimited(s.Kubeconfig); err != nil {
+		return nil, err
+	}
+	g.apiServers = append(g.apiServers, s)
+	return s, nil
+}
+
+// unlimited is a client without client-side rate limits.
+func unlimited(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
+}
+
+// APIServers are the ground's kube-apiservers.
+func (g *cluster) APIServers() []*APIServer { return g.apiServers }
+
+// Start starts it as it was started before, and returns when it is ready.
+func (s *APIServer) Start(ctx context.Context) error {
+	process, err := startProcess(s.g.fork, s.name, s.path, s.args, s.g.Env(), s.g.Log(s.name))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.process = process
+	s.mu.Unlock()
+	return process.until(ctx, apiServerLimit, func(ctx context.Context) error {
+		if err := s.readyz(ctx); err != nil {
+			return err
+		}
+		_, err := s.client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return err
+	})
+}
+
+func (s *APIServer) readyz(ctx context.Context) error {
+	return s.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}
+
+// Stop ends it, in order if it manages within grace; a grace of zero kills it. All else goes on.
+func (s *APIServer) Stop(ctx context.Context, grace time.Duration) {
+	s.mu.Lock()
+	process := s.process
+	s.process = nil
+	s.mu.Unlock()
+	if process != nil {
+		process.stop(ctx, grace)
+	}
+}
+
+// Signal sends its process a signal, such as SIGSTOP and SIGCONT.
+func (s *APIServer) Signal(signal os.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process == nil {
+		return fmt.Errorf("sending %s to %s: it does not run", signal, s.name)
+	}
+	return s.process.cmd.Process.Signal(signal)
+}
+
+// Lag is how much later it hears what etcd says from now on, so that its caches are late by
+// as much. It needs several kube-apiservers.
+func (s *APIServer) Lag(late time.Duration) { s.etcd.late.Store(int64(late)) }
+
+// Use has the next Start run the kube-apiserver of another minor version, such as "1.36", which
+// is built if it is not there.
+func (s *APIServer) Use(ctx context.Context, version string) error {
+	dirs, err := build(ctx, s.g.checkout, []programs{controlPlanePrograms(version)}, s.g.out)
+	if err != nil {
+		return err
+	}
+	s.path = dirs[0] + "/kube-apiserver"
+	return nil
+}
+
+// startAPIServers starts n kube-apiservers, one after the other. Those after the first hear late what
+// etcd says.
+func (g *ControlPlane) startAPIServers(ctx context.Context, etcdPort int, ports []int, late time.Duration, flags []string) error {
 	for i, port := range ports {
-		name := "kube-apiserver-" + strconv.Itoa(i+2)
-		pki := func(name string) string { return g.path("pki", name) }
-		user := &clientcmdapi.AuthInfo{ClientCertificate: pki("admin.crt"), ClientKey: pki("admin.key")}
-		server := "https://" + g.at(port)
-		if err := writeKubeconfig(g.adminKubeconfig(i+1), server, pki("ca.crt"), user, true); err != nil {
-			return err
-		}
-		g.more = append(g.more, server)
-		etcd, err := newCable(g.life, g.at(0), func() (string, bool) { return g.at(etcdPort), true })
-		if err != nil {
-			return err
-		}
-		process, err := startProcess(g.fork, name, g.Tool("kube-apiserver"), append(g.apiServerFlags(etcd.port(), port), flags...), g.Env(), g.Log(name))
-		if err != nil {
-			return err
-		}
-		g.programs = append(g.programs, process)
-		config, err := clientcmd.BuildConfigFromFlags("", g.adminKubeconfig(i+1))
-		if err != nil {
-			return err
-		}
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		err = process.until(ctx, apiServerLimit, func(ctx context.Context) error {
-			if err := client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		var etcd *cable
+		if len(ports) > 1 {
+			var err error
+			if etcd, err = newCable(g.life, g.at(0), func() (string, bool) { return g.at(etcdPort), true }); err != nil {
 				return err
 			}
-			_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
-			return err
-		})
+		}
+		s, err := g.addAPIServer(etcdPort, port, etcd, flags...)
 		if err != nil {
 			return err
 		}
-		etcd.late.Store(int64(late)) // a start that is late is only slow
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+		s.ready.Store(true)
+		if i > 0 {
+			s.Lag(late) // a start that is late is only slow
+		}
+		if len(ports) > 1 {
+			go s.probe(g.life)
+		}
 	}
 	return nil
 }
 
-// Kubeconfigs are the paths of an admin's kubeconfig for each kube-apiserver; the first is
-// Kubeconfig.
-func (g *ControlPlane) Kubeconfigs() []string {
+// probe keeps ready, until ctx ends.
+func (s *APIServer) probe(ctx context.Context) {
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		s.ready.Store(s.readyz(limited) == nil)
+		cancel()
+		select {
+		case <-ctx.Done():
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+// newFront listens on the ground's own address, as what stands before several kube-apiservers.
+// Each new connection goes to number n, or to the next one that is ready. Connections that
+// stand are left alone.
+func (g *ControlPlane) newFront(port, n int) (*cable, error) {
+	return newCable(g.life, g.at(port), func() (string, bool) {
+		for i := range g.apiServers {
+			if s := g.apiServers[(n+i)%len(g.apiServers)]; s.ready.Load() {
+				return s.address, true
+			}
+		}
+		return "", false
+	})
+}
+
+// apiServer is the URL that replica n talks to. Of several kube-apiservers it prefers number n,
+// counted in a circle, so that the replicas differ.
+func (g *ControlPlane) apiServer(n int) (string, error) {
+	if len(g.apiServers) == 1 {
+		return g.server, nil
+	}
+	if g.fronts[n] == nil {
+		front, err := g.newFront(0, n)
+		if err != nil {
+			return "", err
+		}
+		g.fronts[n] = front
+	}
+	return "https://" + g.at(g.fronts[n].port()), nil
+}
+
+// Kubeconfigs are the paths of an admin's kubeconfig for each kube-apiserver.
+func (g *cluster) Kubeconfigs() []string {
 	var paths []string
-	for i := range 1 + len(g.more) {
-		paths = append(paths, g.adminKubeconfig(i))
+	for _, s := range g.apiServers {
+		paths = append(paths, s.Kubeconfig)
 	}
 	return paths
 }
 
-func (g *ControlPlane) adminKubeconfig(i int) string {
-	if i == 0 {
-		return g.Kubeconfig()
+// apiServers checks how many kube-apiservers are asked for.
+func (o Options) apiServers() (int, error) {
+	if o.APIServers < 0 || o.APIServers > 9 {
+		return 0, errors.New("API_SERVERS: must be a number from 1 to 9")
 	}
-	return fmt.Sprintf("%s-%d", g.Kubeconfig(), i+1)
-}
-
-// apiServer is the URL of the kube-apiserver that replica n talks to: all in turn.
-func (g *ControlPlane) apiServer(n int) string {
-	all := append([]string{g.server}, g.more...)
-	return all[n%len(all)]
+	return max(1, o.APIServers), nil
 }

@@ -12,13 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
@@ -33,19 +31,18 @@ const (
 // A cluster is what all grounds have that run their own control plane: a folder, tools,
 // credentials, and etcd, kube-apiserver and kube-controller-manager as processes.
 type cluster struct {
-	checkout Checkout
-	out      io.Writer
-	dir      string
-	remove   func() error
-	tools    []string   // folders of programs
-	fork     *forker    // where programs are started
-	address  netip.Addr // what etcd and kube-apiserver listen on
-	services netip.Prefix
-	server   string // URL of kube-apiserver
-	client   kubernetes.Interface
-	programs []*process // in the order of their start
-	// apiServerArgs are those that the kube-apiserver of startAPIServer was started with.
-	apiServerArgs []string
+	checkout   Checkout
+	out        io.Writer
+	dir        string
+	remove     func() error
+	tools      []string   // folders of programs
+	fork       *forker    // where programs are started
+	address    netip.Addr // what etcd and kube-apiserver listen on
+	services   netip.Prefix
+	server     string // URL of kube-apiserver, or of what stands before several
+	client     kubernetes.Interface
+	programs   []*process // in the order of their start
+	apiServers []*APIServer
 
 	life    context.Context // ends with Close, which interrupts what waits
 	endLife context.CancelCauseFunc
@@ -129,6 +126,9 @@ func (g *cluster) untilClosed(ctx context.Context) (context.Context, func()) {
 func (g *cluster) kill() {
 	for i := len(g.programs) - 1; i >= 0; i-- {
 		g.programs[i].stop(g.life, 0)
+	}
+	for _, s := range g.apiServers {
+		s.Stop(g.life, 0)
 	}
 }
 
@@ -225,46 +225,6 @@ rules:
 - {level: Metadata, users: ["system:serviceaccount:` + Namespace + `:` + Release + `"]}
 - {level: None}
 `
-
-// startAPIServer starts kube-apiserver, with more flags at the end, and makes the client.
-func (g *cluster) startAPIServer(ctx context.Context, etcdPort, port int, more ...string) error {
-	if err := os.WriteFile(g.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
-		return err
-	}
-	g.apiServerArgs = append(g.apiServerFlags(etcdPort, port),
-		append(slices.Clone(more), "--audit-policy-file="+g.path("audit-policy.yaml"), "--audit-log-path="+g.AuditLog())...)
-	config, err := clientcmd.BuildConfigFromFlags("", g.Kubeconfig())
-	if err != nil {
-		return err
-	}
-	config.QPS = -1
-	if g.client, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	return g.StartAPIServer(ctx)
-}
-
-// StopAPIServer ends kube-apiserver, in order if it manages within grace. All else goes on.
-func (g *cluster) StopAPIServer(ctx context.Context, grace time.Duration) {
-	for i, p := range g.programs {
-		if p.name == "kube-apiserver" {
-			p.stop(ctx, grace)
-			g.programs = slices.Delete(g.programs, i, i+1)
-			return
-		}
-	}
-}
-
-// StartAPIServer starts kube-apiserver as it was started before, and returns when it is ready.
-func (g *cluster) StartAPIServer(ctx context.Context) error {
-	server, err := g.run("kube-apiserver", g.apiServerArgs...)
-	if err != nil {
-		return err
-	}
-	return server.until(ctx, apiServerLimit, func(ctx context.Context) error {
-		return g.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-	})
-}
 
 // apiServerFlags are those of every kube-apiserver.
 func (g *cluster) apiServerFlags(etcdPort, port int) []string {

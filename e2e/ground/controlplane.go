@@ -23,8 +23,8 @@ const servicePort = 443
 type ControlPlane struct {
 	*cluster
 	net      loopback
-	more     []string // URLs of kube-apiservers besides the first
-	balanced bool     // see Options
+	fronts   map[int]*cable // before several kube-apiservers, by the number of the replica that talks to it
+	balanced bool           // see Options
 	close    func() error
 
 	mu       sync.Mutex
@@ -45,9 +45,13 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("the controlplane ground needs Linux, where all of 127.0.0.0/8 is this machine; this is %s", runtime.GOOS)
 	}
-	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, pillions: map[string]*deployment{}, binary: c.Pillion()}
+	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, fronts: map[int]*cable{}, pillions: map[string]*deployment{}, binary: c.Pillion()}
 	g.close = sync.OnceValue(g.stopAll)
 	if err := mayListen(g.net, servicePort); err != nil {
+		return nil, err
+	}
+	apiServers, err := o.apiServers()
+	if err != nil {
 		return nil, err
 	}
 	builds, err := o.controlPlane()
@@ -64,7 +68,7 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 		}
 	}()
 	began := time.Now()
-	if err := g.start(ctx, max(1, o.APIServers), o.Lag); err != nil {
+	if err := g.start(ctx, apiServers, o.Lag); err != nil {
 		return nil, fmt.Errorf("starting the control plane: %w", err)
 	}
 	fmt.Fprintf(out, "control plane ready in %.1f s, Services in %s\n", time.Since(began).Seconds(), g.services)
@@ -95,25 +99,31 @@ func (g *ControlPlane) stopAll() error {
 }
 
 func (g *ControlPlane) start(ctx context.Context, apiServers int, late time.Duration) error {
-	ports, err := freePorts(g.address, 2+apiServers)
+	ports, err := freePorts(g.address, 3+apiServers)
 	if err != nil {
 		return err
 	}
-	g.server = "https://" + g.at(ports[2])
+	g.server = "https://" + g.at(ports[3])
+	if apiServers > 1 {
+		if _, err := g.newFront(ports[2], 0); err != nil {
+			return err
+		}
+		g.server = "https://" + g.at(ports[2])
+	}
 	if err := g.credentials(); err != nil {
 		return fmt.Errorf("making certificates: %w", err)
+	}
+	if g.client, err = unlimited(g.Kubeconfig()); err != nil {
+		return err
 	}
 	if err := g.startEtcd(ctx, ports[0], ports[1]); err != nil {
 		return err
 	}
-	flags := []string{
+	err = g.startAPIServers(ctx, ports[0], ports[3:], late, []string{
 		"--authorization-mode=RBAC",
 		"--endpoint-reconciler-type=none", // nobody routes to the Service "kubernetes" here
-	}
-	if err := g.startAPIServer(ctx, ports[0], ports[2], flags...); err != nil {
-		return err
-	}
-	if err := g.startMoreAPIServers(ctx, ports[0], ports[3:], flags, late); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	return g.startControllers(ctx)

@@ -300,7 +300,11 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 		}
 		r.Serve = netip.AddrPortFrom(clusterIP, servicePort)
 	}
-	kubeconfig, stop, err := g.serviceAccount(ctx, object, g.apiServer(n), p.Dir)
+	server, err := g.apiServer(n)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, stop, err := g.serviceAccount(ctx, object, server, p.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,9 @@ func StartNode(ctx context.Context, c Checkout, o Options, out io.Writer) (_ *No
 	if err := nodeCanRun(); err != nil {
 		return nil, fmt.Errorf("starting a node: %w", err)
 	}
+	if n, err := o.apiServers(); err != nil || n > 1 {
+		return nil, errors.Join(err, errors.New("starting a node: API_SERVERS needs GROUND=controlplane"))
+	}
 	builds, err := o.node()
 	if err != nil {
 		return nil, err
@@ -286,7 +289,7 @@ func (g *Node) startPrograms(ctx context.Context) error {
 		return err
 	}
 	pki := func(name string) string { return g.path("pki", name) }
-	err := g.startAPIServer(ctx, etcdPort, apiServerPort,
+	server, err := g.addAPIServer(etcdPort, apiServerPort, nil,
 		"--authorization-mode=Node,RBAC",
 		"--enable-admission-plugins=NodeRestriction",
 		"--kubelet-client-certificate="+pki(kubeletClient.name+".crt"),
@@ -294,6 +297,10 @@ func (g *Node) startPrograms(ctx context.Context) error {
 		"--kubelet-preferred-address-types=InternalIP",
 	)
 	if err != nil {
+		return err
+	}
+	g.client = server.client
+	if err := server.Start(ctx); err != nil {
 		return err
 	}
 	if _, err := g.run("kube-scheduler", "--kubeconfig="+g.kubeconfigOf(scheduler), "--leader-elect=false",

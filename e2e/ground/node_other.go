@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"syscall"
-	"time"
 )
 
 // Node needs Linux.
@@ -26,11 +25,8 @@ func (g *Node) StaticPods() string { return "" }
 // Registry needs Linux.
 func (g *Node) Registry() string { return "" }
 
-// StopAPIServer needs Linux.
-func (g *Node) StopAPIServer(context.Context, time.Duration) {}
-
-// StartAPIServer needs Linux.
-func (g *Node) StartAPIServer(context.Context) error { return errNoNode }
+// APIServers needs Linux.
+func (g *Node) APIServers() []*APIServer { return nil }
 
 // CutOff needs Linux.
 func (g *Node) CutOff(context.Context, ...Replica) error { return errNoNode }

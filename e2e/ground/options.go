@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -36,8 +37,8 @@ type Options struct {
 	// Measured has the programs optimised as for everybody. Without it they are built sooner.
 	Measured bool
 	// APIServers is how many kube-apiservers a control plane has on its one etcd, as one
-	// of several machines would (default 1). Each sees a change a moment after the one that
-	// wrote it. A node has one.
+	// of several machines would (default 1), and behind one address. Each sees a change a
+	// moment after the one that wrote it. A node has one.
 	APIServers int
 	// Lag is how much later than the first one the other kube-apiservers learn what was
 	// written: all that etcd says reaches them late.
@@ -51,9 +52,16 @@ type Options struct {
 	ProxySync time.Duration
 }
 
-// FromEnvironment are the options that GROUND, K8S and HELM ask for.
+// FromEnvironment are the options that GROUND, K8S, HELM and API_SERVERS ask for.
 func FromEnvironment() Options {
-	return Options{Kind: os.Getenv("GROUND"), Kubernetes: os.Getenv("K8S"), Helm: os.Getenv("HELM")}
+	o := Options{Kind: os.Getenv("GROUND"), Kubernetes: os.Getenv("K8S"), Helm: os.Getenv("HELM")}
+	if n := os.Getenv("API_SERVERS"); n != "" {
+		var err error
+		if o.APIServers, err = strconv.Atoi(n); err != nil {
+			o.APIServers = -1 // refused when a ground starts
+		}
+	}
+	return o
 }
 
 // ParseOptions reads settings as a shell has them before a command, with commas between them:

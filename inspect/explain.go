@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/injector"
@@ -338,7 +339,8 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 	}
 	replace := false
 	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
-		if !mine(pod) {
+		own, old := mine(pod)
+		if !own {
 			return nil
 		}
 		now, _, err := s.compared(ctx, ns, pod)
@@ -353,11 +355,15 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 		if dropped := drift.Named(now.Templates, drift.Dropped); says == "" && len(dropped) > 0 {
 			says = "has " + strings.Join(dropped, ", ") + ", and a new one does not get it"
 		}
+		if old {
+			of, _ := owner.Controller(pod)
+			says = strings.TrimPrefix(says+"; of an older pod template, by ReplicaSet "+of.Name, "; ")
+		}
 		if says == "" {
 			r.Current++
 			return nil
 		}
-		replace = replace || now.Behind()
+		replace = replace || now.Behind() && !old
 		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
 		r.Behind = append(r.Behind, explain.RunningPod{Name: name, Says: says})
 		return nil
@@ -394,32 +400,30 @@ func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
 	return l.podsWith(selector)
 }
 
-// ownerOf returns a function that reports whether a pod is the workload's.
-func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (func(pod map[string]any) bool, error) {
-	switch o.Kind {
-	case "Deployment":
-		return func(pod map[string]any) bool {
-			return owner.WorkloadOf(pod) == owner.Workload{Kind: "Deployment", Name: o.Name}
-		}, nil
-	case "CronJob":
-		jobs, err := listed[metav1.PartialObjectMetadata](ctx, l.Cluster, resourceOf("batch", "v1", "jobs"), namespace, metav1.ListOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("reading the Jobs of cronjob/%s: %w", o.Name, err)
-		}
-		own := map[string]bool{}
-		for _, job := range jobs {
-			if of := metav1.GetControllerOf(&job); of != nil && of.UID == workload.GetUID() {
-				own[job.GetName()] = true
-			}
-		}
-		return func(pod map[string]any) bool {
+// ownerOf returns a function that reports whether a pod is the workload's, and whether it is of an
+// older pod template, which the Deployment replaces.
+func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (func(pod map[string]any) (mine, old bool), error) {
+	between := map[string]schema.GroupVersionResource{"Deployment": resourceOf("apps", "v1", "replicasets"), "CronJob": resourceOf("batch", "v1", "jobs")}[o.Kind]
+	if between.Resource == "" {
+		return func(pod map[string]any) (mine, old bool) {
 			of, _ := owner.Controller(pod)
-			return of.Kind == "Job" && own[of.Name]
+			return of.Kind == o.Kind && of.Name == o.Name, false
 		}, nil
 	}
-	return func(pod map[string]any) bool {
+	made, err := l.Objects.Resource(between).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s of %s/%s: %w", between.Resource, strings.ToLower(o.Kind), o.Name, err)
+	}
+	own := map[string]bool{}
+	for _, m := range made.Items {
+		if of := metav1.GetControllerOf(&m); of != nil && of.UID == workload.GetUID() {
+			own[string(m.GetUID())] = o.Kind == "Deployment" && owner.Superseded(workload.Object, m.Object)
+		}
+	}
+	return func(pod map[string]any) (mine, old bool) {
 		of, _ := owner.Controller(pod)
-		return of.Kind == o.Kind && of.Name == o.Name
+		old, mine = own[of.UID]
+		return mine, old
 	}, nil
 }
 

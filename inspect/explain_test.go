@@ -137,6 +137,9 @@ spec:
 		"a Deployment": {args: []string{"deploy/web"}, says: []string{
 			"warning: annotation pillion.dev/inject has no effect", "1 of 3 pods up to date", "web-5d8f-early missing: side", "web-5d8f-old outdated: side", "new pods: kubectl -n shop rollout restart deployment/web",
 		}},
+		"a Deployment that rolls out": {manifests: strings.Replace(inspecttest.Shop, `image: "web:1"`, `image: "web:2"`, 1), args: []string{"deploy/web"}, says: []string{
+			"0 of 3 pods up to date", "web-5d8f-early missing: side; of an older pod template, by ReplicaSet web-5d8f", "web-5d8f-new of an older pod template, by ReplicaSet web-5d8f",
+		}},
 		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt is not recognised"}},
 		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}, says: []string{
 			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "An admin can grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -24,8 +25,8 @@ type view struct {
 	refused []left
 	// current counts the pods that are up to date, behind those that are not, and cannot
 	// those of workloads that the mode cannot bring up to date. Pods that get nothing are
-	// neither.
-	current, behind, cannot int
+	// neither. Superseded are those behind that their Deployments are replacing.
+	current, behind, cannot, superseded int
 }
 
 // left is a pod, or the pods of an owner, that stay as they are for one reason.
@@ -62,7 +63,6 @@ func (v view) workload(o Owner) (Workload, bool) {
 // seen is a pod that was judged.
 type seen struct {
 	Pod
-	owner   Owner
 	owned   bool
 	refused string
 	current bool
@@ -107,7 +107,7 @@ func (r *run) look(ctx context.Context, namespaces []string, asked ...Owner) (vi
 		if !interesting[s.Namespace] {
 			continue
 		}
-		owner, why, err := r.ownerOf(ctx, s)
+		of, why, err := r.ownerOf(ctx, s)
 		if err != nil {
 			return view{}, err
 		}
@@ -115,28 +115,32 @@ func (r *run) look(ctx context.Context, namespaces []string, asked ...Owner) (vi
 			if s.Behind != "" {
 				what := "pod/" + s.Name
 				if s.owned {
-					what = s.owner.String()
+					what = s.controller.String()
 				}
 				v.leave(what+" in namespace "+s.Namespace, s.Behind+"; "+why, false)
 			}
 			continue
 		}
-		if byOwner[owner] == nil {
-			byOwner[owner] = &Workload{Owner: owner}
+		if byOwner[of] == nil {
+			byOwner[of] = &Workload{Owner: of}
 		}
-		byOwner[owner].Pods = append(byOwner[owner].Pods, s.Pod)
-		refused[owner] = cmp.Or(refused[owner], s.refused)
+		byOwner[of].Pods = append(byOwner[of].Pods, s.Pod)
+		refused[of] = cmp.Or(refused[of], s.refused)
 	}
-	for owner, w := range byOwner {
-		taken := r.take(&v, w, refused[owner])
-		if !taken && !slices.Contains(asked, owner) {
-			continue
+	for of, w := range byOwner {
+		r.exclude(w)
+		waits := slices.Contains(asked, of)
+		if waits || len(w.behind()) > 0 {
+			switch err := r.measure(ctx, w); {
+			case apierrors.IsNotFound(err):
+				continue // it was deleted, and its pods will be
+			case err != nil:
+				return view{}, err
+			}
 		}
-		switch err := r.measure(ctx, w); {
-		case err == nil:
+		r.take(&v, w, refused[of])
+		if waits || len(w.behind()) > 0 {
 			v.workloads = append(v.workloads, *w)
-		case !apierrors.IsNotFound(err): // else it was deleted, and its pods will be
-			return view{}, err
 		}
 	}
 	slices.SortFunc(v.workloads, func(a, b Workload) int {
@@ -148,32 +152,40 @@ func (r *run) look(ctx context.Context, namespaces []string, asked ...Owner) (vi
 	return v, nil
 }
 
-// take notes which pods of a workload stay as they are, and why no new one can be created. It
-// reports whether pods are to be brought up to date.
-func (r *run) take(v *view, w *Workload, refused string) bool {
-	slices.SortFunc(w.Pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
+// exclude marks the pods of a workload that stays as it is.
+func (r *run) exclude(w *Workload) {
 	why := r.stays[w.Owner]
-	excepted := slices.Contains(r.Except, w.key())
-	if excepted {
-		why, refused = "left out by --except", ""
+	if r.excepted(w) {
+		why = "left out by --except"
 	}
 	for i := range w.Pods {
-		p := &w.Pods[i]
-		p.Cannot = cmp.Or(why, p.Cannot)
-		if p.Behind != "" && p.Cannot != "" && !p.Going {
-			v.leave(w.Owner.String()+" in namespace "+p.Namespace, p.Behind+"; "+p.Cannot, !excepted)
-		}
+		w.Pods[i].Cannot = cmp.Or(why, w.Pods[i].Cannot)
 	}
-	if refused != "" {
+}
+
+func (r *run) excepted(w *Workload) bool { return slices.Contains(r.Except, w.key()) }
+
+// take notes which pods of a workload stay as they are, and why no new one can be created.
+func (r *run) take(v *view, w *Workload, refused string) {
+	slices.SortFunc(w.Pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
+	for _, p := range w.Pods {
+		if p.Behind == "" || p.Cannot == "" || p.Going {
+			continue
+		}
+		if p.superseded {
+			v.superseded++
+		}
+		v.leave(w.Owner.String()+" in namespace "+p.Namespace, p.Behind+"; "+p.Cannot, !r.excepted(w) && !p.superseded)
+	}
+	if refused != "" && !r.excepted(w) {
 		v.refused = append(v.refused, left{what: w.Owner.String() + " in namespace " + w.Namespace, why: refused})
 	}
-	return len(w.behind()) > 0
 }
 
 // see judges a pod.
 func (r *run) see(ctx context.Context, object map[string]any) (seen, error) {
 	s := seen{Pod: podOf(object)}
-	s.owner, s.owned = controllerOf(object)
+	s.controller, s.owned = controllerOf(object)
 	own := (&unstructured.Unstructured{Object: object}).GetLabels()
 	if s.Going || !r.Selector.Matches(labels.Set(own)) {
 		return s, nil
@@ -220,33 +232,31 @@ func (r *run) ownerOf(ctx context.Context, s seen) (Owner, string, error) {
 	switch {
 	case !s.owned:
 		return Owner{}, "no controller replaces it: delete it and create it again", nil
-	case s.owner.Kind == "Job":
+	case s.controller.Kind == "Job":
 		return Owner{}, "the Job's work would start again: its next run gets the templates in force", nil
-	case s.owner.Kind == "Node":
+	case s.controller.Kind == "Node":
 		return Owner{}, "the node runs it by itself", nil
-	case s.owner.Kind != "ReplicaSet":
-		return s.owner, "", nil
+	case s.controller.Kind != "ReplicaSet":
+		return s.controller, "", nil
 	}
-	if parent, ok := r.parents[s.owner]; ok {
+	set, ok := r.replicaSets[s.controller]
+	if !ok {
+		var err error
+		if set, err = r.Cluster.Object(ctx, s.controller); apierrors.IsNotFound(err) {
+			return Owner{}, "its " + s.controller.String() + " is gone, so the pod will be deleted, too", nil
+		} else if err != nil {
+			return Owner{}, "", err
+		}
+		r.replicaSets[s.controller] = set
+	}
+	if parent, ok := controllerOf(set); ok {
 		return parent, "", nil
 	}
-	object, err := r.Cluster.Object(ctx, s.owner)
-	if apierrors.IsNotFound(err) {
-		return Owner{}, "its " + s.owner.String() + " is gone, so the pod will be deleted, too", nil
-	}
-	if err != nil {
-		return Owner{}, "", err
-	}
-	parent, ok := controllerOf(object)
-	if !ok {
-		parent = s.owner
-	}
-	r.parents[s.owner] = parent
-	return parent, "", nil
+	return s.controller, "", nil
 }
 
-// measure reads how many pods a workload wants. Of owners of other kinds nothing is known but
-// how many pods they have at first.
+// measure reads how many pods a workload wants, and marks those that it is replacing. Of owners of
+// other kinds nothing is known but how many pods they have at first.
 func (r *run) measure(ctx context.Context, w *Workload) error {
 	if _, known := w.resource(); known {
 		object, err := r.Cluster.Object(ctx, w.Owner)
@@ -254,6 +264,14 @@ func (r *run) measure(ctx context.Context, w *Workload) error {
 			return err
 		}
 		w.Desired, w.MaxUnavailable = Size(w.Kind, object)
+		if replacing(w.Kind, object) {
+			for i := range w.Pods {
+				p := &w.Pods[i]
+				if set := r.replicaSets[p.controller]; p.Cannot == "" && set != nil && owner.Superseded(object, set) {
+					p.superseded, p.Cannot = true, fmt.Sprintf("its Deployment is replacing it: kubectl -n %s rollout status %s", w.Namespace, w)
+				}
+			}
+		}
 		return nil
 	}
 	if _, ok := r.desired[w.Owner]; !ok {

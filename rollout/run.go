@@ -85,7 +85,7 @@ func Run(ctx context.Context, o Options) error {
 		o.Namespaces = []string{""}
 	}
 	r := &run{
-		Options: o, namespaces: map[string]templates.Namespace{}, parents: map[Owner]Owner{}, desired: map[Owner]int{},
+		Options: o, namespaces: map[string]templates.Namespace{}, replicaSets: map[Owner]map[string]any{}, desired: map[Owner]int{},
 		stays: map[Owner]string{}, budgets: map[Owner]string{},
 	}
 	v, err := r.look(ctx, o.Namespaces)
@@ -112,8 +112,8 @@ func Run(ctx context.Context, o Options) error {
 type run struct {
 	Options
 	namespaces map[string]templates.Namespace
-	// parents are the owners of ReplicaSets.
-	parents map[Owner]Owner
+	// replicaSets are those that have pods.
+	replicaSets map[Owner]map[string]any
 	// desired has, of owners of unknown kinds, how many pods they had at first.
 	desired map[Owner]int
 	// stays are the workloads that cannot be brought up to date now, with the reason.
@@ -161,8 +161,14 @@ func (r *run) describe(v view) {
 
 // leaves is the end of a rollout that did all that it can.
 func (r *run) leaves(v view) error {
-	if v.cannot == 0 {
+	if v.superseded > 0 {
+		r.say("%d pods are left to their Deployments, which are replacing them", v.superseded)
+	}
+	switch {
+	case v.cannot == 0 && v.superseded == 0:
 		return nil
+	case v.cannot == 0:
+		return ErrLeft
 	}
 	if r.Mode == InPlaceMode {
 		r.say("%d pods cannot be changed in place: --evict or --restart bring them up to date", v.cannot)

@@ -62,7 +62,9 @@ type owner struct {
 	generation int
 	template   string
 	paused     bool
-	waited     int // steps without a pod
+	reason     string // of the condition Progressing
+	old        string // the image in the pod template of a Deployment's ReplicaSet
+	waited     int    // steps without a pod
 }
 
 func newCluster(t *testing.T, before, now shipper) *cluster {
@@ -206,6 +208,13 @@ func (c *cluster) Namespace(context.Context, string) (templates.Namespace, error
 
 func (c *cluster) Object(_ context.Context, o rollout.Owner) (map[string]any, error) {
 	own := c.owners[o.Name]
+	template := func(image string) map[string]any {
+		return map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": image}}}}
+	}
+	if o.Kind == "ReplicaSet" {
+		return map[string]any{"metadata": map[string]any{"namespace": "shop", "ownerReferences": []any{map[string]any{"apiVersion": "apps/v1", "kind": own.Kind, "name": own.Name, "controller": true}}},
+			"spec": map[string]any{"template": template(own.old)}}, nil
+	}
 	updated := 0
 	for _, p := range c.pods {
 		if meta(p)["owner"] == o.Name && meta(p)["of"] == own.generation && meta(p)["deletionTimestamp"] == nil {
@@ -213,8 +222,8 @@ func (c *cluster) Object(_ context.Context, o rollout.Owner) (map[string]any, er
 		}
 	}
 	n := func(i int) json.Number { return json.Number(fmt.Sprint(i)) }
-	return map[string]any{"spec": map[string]any{"replicas": n(own.replicas), "paused": own.paused},
-		"status": map[string]any{"replicas": n(own.replicas), "updatedReplicas": n(updated), "availableReplicas": n(c.ready(o.Name)), "readyReplicas": n(c.ready(o.Name))}}, nil
+	return map[string]any{"spec": map[string]any{"replicas": n(own.replicas), "paused": own.paused, "template": template("web:1")},
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "Progressing", "reason": own.reason}}, "replicas": n(own.replicas), "updatedReplicas": n(updated), "availableReplicas": n(c.ready(o.Name)), "readyReplicas": n(c.ready(o.Name))}}, nil
 }
 
 func (c *cluster) Create(ctx context.Context, _ string, pod map[string]any) (map[string]any, error) {
@@ -509,6 +518,43 @@ func TestPodsThatNothingReplacesAreListedAndLeftAlone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A Deployment that rolls out replaces the pods of its old ReplicaSet anyway. One that is paused, or
+// makes no progress, does not.
+func TestPodsThatTheirDeploymentReplacesAreLeftToIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		old    string // the image in the ReplicaSet's pod template
+		status string
+		paused bool
+		left   bool
+	}{
+		"a Deployment that rolls out":              {old: "web:0", left: true},
+		"the newest ReplicaSet":                    {old: "web:1"},
+		"a Deployment that is paused":              {old: "web:0", paused: true},
+		"a Deployment that makes no progress more": {old: "web:0", status: "ProgressDeadlineExceeded"},
+	} {
+		for _, mode := range []rollout.Mode{rollout.Evict, rollout.InPlaceMode} {
+			onCluster(t, one, two, func(t *testing.T, c *cluster) {
+				c.owners["web"].paused, c.owners["web"].reason = test.paused, test.status
+				c.owners["web"].old = test.old
+				for _, p := range c.pods {
+					if meta(p)["owner"] == "web" {
+						meta(p)["ownerReferences"].([]any)[0].(map[string]any)["kind"] = "ReplicaSet"
+					}
+				}
+				out, err := c.roll(mode)
+				writes, says := 6, "6 of 6 pods up to date"
+				if test.left {
+					writes, says = 2, "4 pods are left to their Deployments, which are replacing them"
+				}
+				if errors.Is(err, rollout.ErrLeft) != test.left || !test.left && err != nil || len(c.writes) != writes || !strings.Contains(out, says) ||
+					strings.Contains(out, "not touched: 4 pods of deployment/web in namespace shop: outdated: shipper; its Deployment is replacing it: kubectl -n shop rollout status deployment/web") != test.left {
+					t.Errorf("%s, %s: it writes %v and says (%v)\n%s", name, mode, c.writes, err, out)
+				}
+			})
+		}
+	}
 }
 
 func TestInPlaceLeavesWhatItCannotDoAndSaysSo(t *testing.T) {

@@ -54,6 +54,9 @@ type Pod struct {
 	Cannot string
 	// Free: the pod stays available while it is brought up to date.
 	Free bool
+
+	controller Owner
+	superseded bool
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
@@ -211,6 +214,14 @@ func RolledOut(kind string, from map[string]any) (why string, stuck bool) {
 		return fmt.Sprintf("%d of %d pods are available", available, desired), false
 	}
 	return "", false
+}
+
+// replacing reports whether a workload is a Deployment that replaces pods of another pod template.
+func replacing(kind string, from map[string]any) bool {
+	var o object
+	decode(from, &o)
+	_, stuck := RolledOut(kind, from)
+	return kind == "Deployment" && !o.Spec.Paused && !stuck
 }
 
 // notRestartable says why a change of the pod template would replace no pod, "" if it would.

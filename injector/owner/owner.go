@@ -8,6 +8,8 @@ package owner
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
+	"reflect"
 	"regexp"
 	"strings"
 
@@ -110,6 +112,27 @@ func WorkloadOf(pod map[string]any) Workload {
 		}
 	}
 	return Workload{of.Kind, of.Name}
+}
+
+// Superseded reports whether a Deployment has another pod template than one of its ReplicaSets, whose
+// pods it replaces then.
+// Source: FindNewReplicaSet in k8s.io/kubernetes/pkg/controller/deployment/util.
+func Superseded(deployment, replicaSet map[string]any) bool {
+	return !reflect.DeepEqual(templateOf(deployment), templateOf(replicaSet))
+}
+
+// templateOf returns the pod template of a Deployment or a ReplicaSet, without the label by which the
+// pods of two ReplicaSets are told apart.
+func templateOf(object map[string]any) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	metadata, _ := template["metadata"].(map[string]any)
+	labels, _ := metadata["labels"].(map[string]any)
+	template, metadata, labels = maps.Clone(template), maps.Clone(metadata), maps.Clone(labels)
+	if delete(labels, "pod-template-hash"); metadata != nil {
+		metadata["labels"], template["metadata"] = labels, metadata
+	}
+	return template
 }
 
 // jobTime ends the names of a CronJob's Jobs: the time at which the Job was due, in minutes since

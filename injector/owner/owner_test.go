@@ -2,6 +2,7 @@ package owner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -44,6 +45,25 @@ func TestTheTopmostOwnerIsTheSameForAllPodsOfAWorkload(t *testing.T) {
 		}
 		if got := Topmost(pod); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestADeploymentReplacesPodsOfAnotherPodTemplate(t *testing.T) {
+	const deployment = `{"spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "web"}, "annotations": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`
+	for replicaSet, want := range map[string]bool{
+		deployment: false,
+		`{"spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": "5d8f"}, "annotations": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`: false,
+		`{"spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": "5d8f"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`:                             true,
+		`{"spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "web"}, "annotations": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:2"}]}}}}`:                               true,
+		`{}`: true,
+	} {
+		var d, r map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(deployment), &d), json.Unmarshal([]byte(replicaSet), &r)); err != nil {
+			t.Fatal(err)
+		}
+		if got := Superseded(d, r); got != want {
+			t.Errorf("%s: %v, want %v", replicaSet, got, want)
 		}
 	}
 }

@@ -72,6 +72,14 @@ spec:
     metadata: {labels: {app: web, team: web}}
     spec: {containers: [{name: web, image: "web:1", env: [{name: SIDE, value: "off"}]}]}
 ---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: web-5d8f, namespace: shop, uid: r, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: d, controller: true}]}
+spec:
+  template:
+    metadata: {labels: {app: web, team: web, pod-template-hash: 5d8f}}
+    spec: {containers: [{name: web, image: "web:1", env: [{name: SIDE, value: "off"}]}]}
+---
 apiVersion: v1
 kind: LimitRange
 metadata: {name: small, namespace: shop}

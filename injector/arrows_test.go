@@ -30,7 +30,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/v1alpha1":      append(clients, module),
 		"templates/library":       append(clients, module),
 		"controller/store":        {module + "certs"},
-		"offline/workload":        append(clients, module),
+		"offline/workload":        append(clients, module+"injector", module+"certs"),
 		"offline/admissionpolicy": append(clients, module+"injector", module+"certs"),
 		"offline/apirules":        append(clients, module),
 		"offline/predict":         append(clients, module+"injector", module+"certs"),

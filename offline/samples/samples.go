@@ -1,12 +1,12 @@
 package samples
 
 import (
-	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // The names of the bundled samples that lint's rules need.
@@ -42,12 +42,11 @@ func Bundled() []Sample {
 	}
 	all := make([]Sample, len(texts))
 	for i, text := range texts {
-		d := json.NewDecoder(bytes.NewReader(text.Pod))
-		d.UseNumber()
-		all[i] = Sample{Name: text.Name, Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}}
-		if err := d.Decode(&all[i].Pod); err != nil {
+		pod, err := podschema.DecodeObject(text.Pod)
+		if err != nil {
 			panic(fmt.Sprintf("samples: reading the embedded pod %s: %v", text.Name, err))
 		}
+		all[i] = Sample{Name: text.Name, Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"kubernetes.io/metadata.name": "shop"}}, Pod: pod}
 	}
 	return all
 }

@@ -7,5 +7,5 @@
 // were written. A pod that the API server would refuse is an error, if the injection
 // reads the malformed place. The error names the object and the path.
 //
-// May import: YAML, copies and encodings of k8s.io/apimachinery. No package of this module.
+// May import: YAML, copies and encodings of k8s.io/apimachinery, templates/manifest.
 package workload

@@ -3,15 +3,15 @@ package workload
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 
-	yamlv2 "go.yaml.in/yaml/v2"
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
 // fromYAML reads one YAML document as kubectl does: y, no and off are booleans, too. Unlike
@@ -26,9 +26,8 @@ func fromYAML(raw []byte) (map[string]any, error) {
 	if err != nil || len(objects) == 0 {
 		return nil, err
 	}
-	var inYAML any
-	if err := yamlv2.Unmarshal(raw, &inYAML); err == nil && entries(inYAML) != entries(objects[0]) {
-		return nil, errors.New("two keys of a map are the same once they are text, as 1 and 1.0 are: change one, or quote both")
+	if err := manifest.CheckKeys(raw, objects[0]); err != nil {
+		return nil, err
 	}
 	var document yamlv3.Node
 	if err := yamlv3.Unmarshal(raw, &document); err != nil || len(document.Content) == 0 {
@@ -36,29 +35,6 @@ func fromYAML(raw []byte) (map[string]any, error) {
 	}
 	exact(objects[0], document.Content[0])
 	return objects[0], nil
-}
-
-// entries counts the entries of all maps in a value. Two keys that become the same text
-// are one entry afterwards, and which of them counts is chance.
-func entries(v any) int {
-	n := 0
-	switch v := v.(type) {
-	case map[any]any:
-		n = len(v)
-		for _, value := range v {
-			n += entries(value)
-		}
-	case map[string]any:
-		n = len(v)
-		for _, value := range v {
-			n += entries(value)
-		}
-	case []any:
-		for _, value := range v {
-			n += entries(value)
-		}
-	}
-	return n
 }
 
 // jsonNumber matches texts that are numbers in both JSON and YAML.

@@ -56,7 +56,7 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 		return nil, errorf("reading the manifest as JSON: %s", show.Plain(err.Error()))
 	}
 	if isYAML {
-		if err := checkKeys(original, v); err != nil {
+		if err := CheckKeys(original, v); err != nil {
 			return nil, err
 		}
 	}
@@ -67,9 +67,10 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 	return object, nil
 }
 
-// checkKeys refuses a manifest with two keys in one map that are the same text as JSON has
-// them, as 1 and 1.0 are: which one counts would be chance. Value is the manifest's.
-func checkKeys(text []byte, value any) *Error {
+// CheckKeys refuses a text in YAML with two keys in one map that are the same text as JSON has
+// them, as 1 and 1.0 are: which one counts would be chance. Value is what was read of the text.
+// The error is an *Error.
+func CheckKeys(text []byte, value any) error {
 	var inYAML any
 	if err := yamlv2.Unmarshal(text, &inYAML); err == nil && entries(inYAML) != entries(value) {
 		return errorf("two keys of a map are the same once they are text, as 1 and 1.0 are: change one, or quote both")

@@ -59,7 +59,7 @@ SEVERAL := API_SERVERS=3 $(CONTROLPLANE)
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 # On other versions: what is about the version itself, and, besides the installation that all tests
 # share, a pod that gets its sidecar, and an upgrade.
-SMOKE := ^(TestNoPodIsLostWhileVersionsChange|TestAnAnnotatedNamespaceGivesItsPodsTheLibrarysSidecar|TestParametersComeFromTheTemplateTheNamespaceAndThePodInThisOrder|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
+SMOKE := ^(TestNoPodIsLostWhileVersionsChange|TestPillionIsCalledForWhoAsksAndForNobodyElse|TestExplainSaysHowAPodOfTheClusterStandsAndWhy|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
 HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone|TestTheRollbackOfTheRunbookBringsTemplatesBack|TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt|TestAnotherFieldManagerMayAddToTheSelectors)$$
 NODE_TESTS := ^TestOnANode
 settings = $(subst $(subst ,, ),$(comma),$(1))

@@ -65,9 +65,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	if made := secret(); len(made.Data) != 0 || made.Annotations["helm.sh/resource-policy"] != "keep" {
 		t.Fatalf("the chart's Secret is\n%s", pretty(made))
 	}
-	if err := shared.Rollout(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, home)
 	filled := secret()
 	if len(filled.Data) == 0 {
 		t.Fatal("Pillion is ready, and the Secret is empty")
@@ -79,9 +77,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	// Helm leaves its data, however the release is changed.
 	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=b")
 	keeps("an upgrade", filled)
-	if err := shared.Rollout(t.Context(), home); err != nil { // on a node an upgrade replaces the pod
-		t.Fatal(err)
-	}
+	rolledOut(t, home) // on a node an upgrade replaces the pod
 
 	// Deleted, it is Pillion's problem by name; made again, it is filled by the same replica.
 	if err := secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
@@ -124,9 +120,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 		return nil
 	})
 	uninstall()
-	if err := shared.Rollout(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, home)
 	kept := secret()
 	helm("install", "rbac.createSecrets=false")
 	installed = true

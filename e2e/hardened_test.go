@@ -69,9 +69,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	if err := publish(t.Context(), client, webhooks, ca.PEM()); err != nil {
 		t.Fatal(err)
 	}
-	if err := shared.Rollout(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, home)
 	account := system(home, release+"-pillion")
 
 	n := newNamespace(t, map[string]string{prefix + "/inject": own.name}, map[string]string{prefix + "/injection": "enforced"})

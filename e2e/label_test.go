@@ -373,13 +373,10 @@ func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T
 		}
 		byHand.mustPatch(t, asksLess)
 	}
-	// Somebody who applies the value that is there owns it, too.
+	// Somebody who applies the value that is there owns it, too. The runbook has the command.
 	pinned.mustPatch(t, asksNow)
-	_, err := client.CoreV1().Namespaces().Patch(t.Context(), pinned.name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+pinned.name+`","labels":{"`+injectionLabel+`":"enabled"}}}`),
-		metav1.PatchOptions{FieldManager: "gitops", Force: new(true)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	does(t, "kubectl apply --server-side --force-conflicts -f "+inFile(t, "namespace.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: "+pinned.name+", labels: {"+injectionLabel+": enabled}}}"))
+	pinned.mustPatch(t, asksLess)
 	n.mustPatch(t, asksLess)
 	eventually(t, soon, func() error { return n.hasInjection(t, "") }) // and as long as this takes the others stay
 	for n, want := range map[*namespace]string{byHand: "enforced", pinned: "enabled"} {
@@ -516,9 +513,7 @@ func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testin
 	injects(t, plain, "fluent-bit")
 	injects(t, strict, "fluent-bit")
 	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	kill(t)
 
 	pod, err := plain.create(t, newPod("open", nil))
 	if err != nil {

@@ -32,6 +32,35 @@ func scale(t *testing.T, n int) time.Duration {
 	return time.Since(began)
 }
 
+// kill ends the replicas.
+func kill(t *testing.T) {
+	t.Helper()
+	if err := shared.Kill(ground.Namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rolledOut waits until the replicas in the namespace are those of the Deployment, and ready.
+func rolledOut(t *testing.T, namespace string) {
+	t.Helper()
+	if err := shared.Rollout(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// install installs the release that all tests share.
+func install(t *testing.T) {
+	t.Helper()
+	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// upgradeOf are Helm's arguments for an upgrade of that release.
+func upgradeOf(more ...string) []string {
+	return append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, more...)
+}
+
 // backToOne leaves one ready replica for the tests that follow.
 func backToOne(t *testing.T) {
 	t.Cleanup(func() {
@@ -53,7 +82,7 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 		return must(t, manifests, "kubectl", "get", "-f", "-", "-o", "yaml")
 	}
 	before, replica := look(), shared.Replicas(ground.Namespace)[0]
-	must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
+	must(t, "", "helm", upgradeOf(installed...)...)
 	if after := look(); clean(after) != clean(before) {
 		t.Errorf("helm upgrade without changes changed the live objects\n%s\nto\n%s", before, after)
 	}
@@ -70,9 +99,7 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	if diff, _, err := run(t, manifests, "kubectl", "diff", "--server-side", "--force-conflicts", "--field-manager=gitops", "-f", "-"); err != nil {
 		t.Errorf("kubectl apply --server-side of the rendered chart would change the live objects: %v\n%s", err, diff)
 	}
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	if now := shared.Replicas(ground.Namespace); len(now) != 1 || now[0].PID != replica.PID {
 		t.Errorf("the upgrade restarts Pillion: %+v, before %+v", now, replica)
 	}
@@ -104,12 +131,10 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		values.mustCreate(t, newPod(name, asking(template)))
 	}
 	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 0})
-	upgrade := append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)
+	upgrade := upgradeOf(installed...)
 	upgrade = append(append(upgrade, "--set-file", "templates.extra="+extra, "--set", "log.level=debug", "--set", "values.unrelated=3"), wait()...)
 	must(t, "", "helm", upgrade...)
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	if got := arguments(); !strings.Contains(got, "--log-level=debug") {
 		t.Errorf("after the upgrade Pillion's arguments are %s", got)
 	}
@@ -136,9 +161,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		heldUp(t, n)
 	}
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	shown(false)
 	if got := arguments(); got != before {
 		t.Errorf("after the rollback Pillion's arguments are\n%s\nwant\n%s", got, before)
@@ -204,15 +227,11 @@ func clean(objects string) string {
 // Nobody takes the labels off then. That harms nobody, and it can be done by hand.
 func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	labels := newLabelled(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	kill(t)
 	began := time.Now()
 	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
 	t.Attr("helm-uninstall-without-pods", time.Since(began).Round(10*time.Millisecond).String())
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	for _, n := range []*namespace{labels.set, labels.byHand, labels.required} {
 		if _, err := n.create(t, newPod("free", nil)); err != nil {
 			t.Errorf("with labels and without Pillion: %v", err)
@@ -236,9 +255,7 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 		}
 		return nil
 	})
-	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
-		t.Fatal(err)
-	}
+	install(t)
 }
 
 // Where the namespace of the release takes no ConfigMap, the uninstall stops; what docs/how-to/switch-off.md
@@ -256,17 +273,13 @@ func TestAReleaseWhoseNamespaceTakesNoConfigMapIsRemovedWithoutHooks(t *testing.
 		t.Fatal("the uninstall goes through, so that this shows nothing")
 	}
 	does(t, "helm uninstall pillion -n pillion-system --no-hooks")
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	does(t, "pillion unlabel --dry-run; pillion unlabel")
 	if err := labels.left(t, false); err != nil {
 		t.Error(err)
 	}
 	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "quota", "none")
-	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
-		t.Fatal(err)
-	}
+	install(t)
 }
 
 // An uninstall that is broken off leaves replicas that set no label.
@@ -309,16 +322,10 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 		}
 		t.Attr(strings.NewReplacer(" ", "-", ",", "").Replace(what), fmt.Sprintf("%s after %s", want, time.Since(began).Round(time.Millisecond)))
 	}
-	kill := func() {
-		t.Helper()
-		if err := shared.Kill(ground.Namespace); err != nil {
-			t.Fatal(err)
-		}
-	}
 	both := []*namespace{strict, required}
 	becomes("before", injected, both...)
 
-	kill()
+	kill(t)
 	becomes("Pillion is killed", refused, both...)
 	does(t, strings.ReplaceAll(apart, "shop", required.name))
 	becomes("one namespace off", bare, required)
@@ -435,9 +442,7 @@ func TestWhatTheWebhookForNamespacesMissesIsMadeUpFor(t *testing.T) {
 	stripped := newNamespace(t, nil, map[string]string{"team": team})
 	eventually(t, soon, func() error { return stripped.hasLabel(t, true) })
 	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	kill(t)
 	missed := newNamespace(t, nil, map[string]string{"team": team})
 	must(t, "", "kubectl", "label", "namespace", stripped.name, requiredLabel+"-")
 	for _, n := range []*namespace{stripped, missed} {

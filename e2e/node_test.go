@@ -453,9 +453,7 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	// As the users that OpenShift gives to a namespace: the old pods run as the image's own.
 	must(t, "", "kubectl", "-n", ground.Namespace, "patch", "deployment", "pillion", "-p", `{"spec":{"template":{"spec":{"securityContext":{"runAsUser":1000660000,"runAsGroup":0,"fsGroup":1000660000}}}}}`)
 	must(t, "", "kubectl", "-n", ground.Namespace, "rollout", "status", "deployment/pillion", "--timeout=120s")
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	created := load.stop(t)[injected]
 	t.Attr("pods-created-during-the-update", strconv.Itoa(created))
 	if created < 100 {
@@ -523,9 +521,7 @@ func TestOnANodeHelmTestProvesTheWayThroughTheAPIServer(t *testing.T) {
 	}
 
 	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	kill(t)
 	if _, _, err := run(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=90s"); err == nil {
 		t.Error("helm test passes without Pillion")
 	}

@@ -248,7 +248,7 @@ func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
 		t.Errorf("server-side apply beside the other manager: %v, want a conflict at namespaceSelector", err)
 	}
 	g.run(t, "kubectl", append(apply, "--force-conflicts")...)
-	upgrade := []string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values", "--set", "webhook.requested.timeoutSeconds=9"}
+	upgrade := upgradeOf("--reset-then-reuse-values", "--set", "webhook.requested.timeoutSeconds=9")
 	if _, err := ground.Run(t.Context(), g, "helm", upgrade...); err != nil { // Helm 4 applies on the server's side
 		if !strings.Contains(err.Error(), `conflicts with "admissionsenforcer"`) {
 			t.Fatal(err)

@@ -184,9 +184,7 @@ func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	kill(t)
 	scale(t, 1)
 	eventually(t, soon, func() error {
 		return proven("0", `pillion_proof_failing{outcome="NotInjected"} 1`, `pillion_proofs_total{outcome="NotInjected"}`)

@@ -126,51 +126,6 @@ func waitCalled(t *testing.T, n *namespace, calls *atomic.Int64) {
 	})
 }
 
-func TestAContainerThatAnotherWebhookAddsLaterGetsItsPartAndNothingIsDoubled(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	calls := otherWebhook(t, n, func(pod *corev1.Pod) []map[string]any {
-		if sidecar(pod, "late") != nil {
-			return nil
-		}
-		return []map[string]any{{"op": "add", "path": "/spec/containers/-", "value": map[string]any{
-			"name": "late", "image": "late:1", "env": []any{map[string]any{"name": "SHARED", "value": "its own"}},
-		}}}
-	})
-	waitCalled(t, n, calls)
-	pod := n.mustCreate(t, newPod("web", nil))
-	if got, want := containerNames(pod), name+" app late"; got != want {
-		t.Fatalf("containers %s, want %s", got, want)
-	}
-	for _, c := range []string{"app", "late"} {
-		if got := count(sidecar(pod, c).VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == name }); got != 1 {
-			t.Errorf("container %s mounts the template's volume %d times, want once", c, got)
-		}
-	}
-	if got := environment(sidecar(pod, "late"), "SHARED"); got != "its own" {
-		t.Errorf("the late container's own variable is %q now, want that it stays", got)
-	}
-	if got := count(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name }); got != 1 {
-		t.Errorf("the pod has the template's volume %d times, want once", got)
-	}
-}
-
-func TestAnInjectedPodThatIsCreatedAgainStaysAsItIs(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	first := n.mustCreate(t, newPod("web", nil))
-	again := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "copy", Labels: first.Labels, Annotations: first.Annotations}, Spec: first.Spec}
-	second := n.mustCreate(t, again.DeepCopy())
-	if got, want := pretty(second.Spec), pretty(first.Spec); got != want {
-		t.Errorf("the copy of an injected pod is\n%s\nwant\n%s", got, want)
-	}
-	if got, want := second.Annotations[statusAnnotation], first.Annotations[statusAnnotation]; got != want {
-		t.Errorf("its status is %s, want %s", got, want)
-	}
-}
-
 func count[T any](items []T, is func(T) bool) int {
 	n := 0
 	for _, item := range items {

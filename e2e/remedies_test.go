@@ -88,6 +88,16 @@ func releaseIs(t *testing.T) (string, error) {
 	return strings.Join(all, "\n"), nil
 }
 
+// wholeRelease is releaseIs for a release that lacks nothing.
+func wholeRelease(t *testing.T) string {
+	t.Helper()
+	now, err := releaseIs(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
 // isBack waits until the release is as it was, and sound.
 func isBack(t *testing.T, before string) {
 	t.Helper()
@@ -140,10 +150,7 @@ const (
 // in order: then every object is as it was.
 func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 	soundly(t)
-	before, err := releaseIs(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := wholeRelease(t)
 	away := func(objects ...string) func(t *testing.T) {
 		return func(t *testing.T) { must(t, "", "kubectl", append([]string{"delete"}, objects...)...) }
 	}
@@ -320,10 +327,7 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 	injects(t, strict, "fluent-bit")
 	eventually(t, soon, func() error { return errors.Join(required.hasInjection(t, "enforced"), required.hasLabel(t, true)) })
 	loads := map[string]*podLoad{"fails open": underLoad(t, loose, "fluent-bit"), "is enforced": underLoad(t, strict, "fluent-bit"), "has a required template": underLoad(t, required, m.name)}
-	before, err := releaseIs(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := wholeRelease(t)
 	for range 2 {
 		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
 		patched(t, validating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/timeoutSeconds","value":9}]`, entry(t, validating, "required-enforced")))
@@ -344,10 +348,7 @@ const upgrade = "helm upgrade pillion charts/pillion -n pillion-system --reset-t
 // What docs/troubleshoot/runbook.md and docs/concepts/when-pillion-fails.md name for a release that lacks something.
 func TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
 	soundly(t)
-	before, err := releaseIs(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := wholeRelease(t)
 	must(t, "", "kubectl", "delete", mutating, validating, "crd/sidecartemplates.pillion.dev", "clusterrole/"+ofCluster, "validatingadmissionpolicy/"+ofCluster+"-mirrors", "namespace/"+ground.Namespace+"-proof")
 	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "role/pillion", "configmap/pillion-templates-in-use")
 	does(t, upgrade)
@@ -357,10 +358,7 @@ func TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
 // An upgrade without the values drops the library, whose templates namespaces name.
 func TestTheRollbackOfTheRunbookBringsTemplatesBack(t *testing.T) {
 	soundly(t)
-	before, err := releaseIs(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := wholeRelease(t)
 	does(t, "helm upgrade pillion charts/pillion -n pillion-system --reset-values --set replicas=1 --set coverage.every=10s")
 	if now, err := releaseIs(t); err != nil || now == before {
 		t.Fatalf("the upgrade changes nothing (%v)", err)
@@ -373,7 +371,7 @@ func TestTheRollbackOfTheRunbookBringsTemplatesBack(t *testing.T) {
 func TestTheRunbooksValuesTakeEffect(t *testing.T) {
 	n := newNamespace(t, asking("fluent-bit"), enforced())
 	t.Cleanup(func() {
-		_, err := ground.Run(context.Background(), shared, "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
+		_, err := ground.Run(context.Background(), shared, "helm", upgradeOf(installed...)...)
 		if err := errors.Join(err, shared.Scale(context.Background(), ground.Namespace, 1)); err != nil {
 			t.Error(err)
 		}
@@ -440,9 +438,7 @@ func TestTheRunbooksCommandsBringPodsTheirSidecar(t *testing.T) {
 // While Pillion cannot write its label, a hand can.
 func TestALabelSetByHandHasPodsInjectedWherePillionCouldNotSetIt(t *testing.T) {
 	backToOne(t)
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	kill(t)
 	n := newNamespace(t, asking("fluent-bit"), nil)
 	if err := n.hasInjection(t, ""); err != nil {
 		t.Fatal(err)
@@ -488,9 +484,7 @@ func TestARestartEndsTheTokensOfPillionsPods(t *testing.T) {
 		}
 		return nil
 	})
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 }
 
 // othersAreReady has all pods of Pillion but one be ready, as a kubelet does. Without a kubelet, the
@@ -516,12 +510,9 @@ func othersAreReady(t *testing.T, but string) error {
 // What check names for objects that are no part of the release, or that no release made.
 func TestTheOtherRemediesOfCheckMend(t *testing.T) {
 	soundly(t)
-	before, err := releaseIs(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := wholeRelease(t)
 	original := func(t *testing.T) {
-		must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)...)
+		must(t, "", "helm", upgradeOf(installed...)...)
 	}
 	// gone waits until a check finds nothing any more about something.
 	gone := func(t *testing.T, check, about string) {
@@ -704,17 +695,4 @@ spec:
 	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, m.name).Image == "registry.example.com/other:2" })
 	does(t, "kubectl -n "+n.name+" delete pod "+old)
 	pod("registry.example.com/other:2", old)
-}
-
-// A value that Pillion set becomes a hand's by applying it, and stays then.
-func TestALabelThatPillionSetIsMadeYoursByApplyingIt(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("fluent-bit"), nil)
-	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
-	does(t, "kubectl apply --server-side --force-conflicts -f "+inFile(t, "namespace.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: "+n.name+", labels: {"+injectionLabel+": enforced}}}"))
-	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
-	time.Sleep(2 * time.Second) // Pillion takes its own off within one
-	if err := n.hasInjection(t, "enforced"); err != nil {
-		t.Error(err)
-	}
 }

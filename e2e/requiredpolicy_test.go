@@ -337,7 +337,7 @@ func TestCheckKnowsThePolicyThatTheChartMadeAndHowToBringItBack(t *testing.T) {
 		})
 		return command
 	}
-	upgrade := append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, installed...)
+	upgrade := upgradeOf(installed...)
 	t.Cleanup(func() {
 		if _, err := ground.Run(context.Background(), shared, "helm", upgrade...); err != nil {
 			t.Error(err)
@@ -347,9 +347,7 @@ func TestCheckKnowsThePolicyThatTheChartMadeAndHowToBringItBack(t *testing.T) {
 		}
 	})
 	must(t, "", "helm", append(upgrade, "--set-file", "templates."+m.name+"="+inFile(t, "template.yaml", m.yaml()))...)
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	does(t, said("ok", "has no admission policy", "helm -n pillion-system upgrade pillion CHART"))
 	const holds = "API servers hold pods to the required template"
 	said("ok", holds, "")
@@ -497,9 +495,7 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 	}{
 		{"runs", func() {}, func() {}},
 		{"is away", func() {
-			if err := shared.Kill(ground.Namespace); err != nil {
-				t.Fatal(err)
-			}
+			kill(t)
 			for _, f := range both {
 				f.letsGo(t)
 			}

@@ -18,9 +18,7 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	began := time.Now()
 	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
 	t.Attr("helm-uninstall", time.Since(began).Round(10*time.Millisecond).String())
-	if err := shared.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	rolledOut(t, ground.Namespace)
 	if err := labels.left(t, false); err != nil {
 		t.Errorf("after the uninstall: %v", err)
 	}
@@ -43,9 +41,7 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 
 	does(t, "kubectl delete namespace pillion-system-proof")
 	began = time.Now()
-	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
-		t.Fatal(err)
-	}
+	install(t)
 	injects(t, strict, "fluent-bit")
 	t.Attr("helm-install-to-injected-pod", time.Since(began).Round(10*time.Millisecond).String())
 	eventually(t, soon, func() error { return proven("1") })

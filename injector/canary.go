@@ -46,7 +46,10 @@ func (w *injection) version(name string) chosen {
 	if stable.Required() {
 		pod = w.requiredBase
 	}
-	v := choose(w.request.Templates, stable, w.request.Namespace, pod)
+	v := chosen{template: stable.Template}
+	if !w.request.Stable {
+		v = choose(w.request.Templates, stable, w.request.Namespace, pod)
+	}
 	if w.versions == nil {
 		w.versions = map[string]chosen{}
 	}

@@ -76,9 +76,10 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 		return Response{}, err
 	}
 	if !out.Allowed {
-		v.pods.judged(r, request, out)
 		response := Denied(out.Code, out.Message)
 		response.Events = eventsOf(request.Pod, out)
+		request.Pod = v.pods.Pipeline.Base(request.Pod) // which the stable version would get
+		v.pods.judged(ctx, r, request, out)
 		return response, nil
 	}
 	return Allowed(), nil

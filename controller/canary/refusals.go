@@ -50,7 +50,8 @@ func NewRefusals(now func() time.Time) *Refusals {
 }
 
 // Note takes in what became of a new pod of a namespace: by the versions of templates that have
-// canaries in the set, it was refused, or it got them.
+// canaries in the set, it was refused, or it got them. A canary's refusal is to be in the outcome only
+// where the stable version takes the pod.
 func (r *Refusals) Note(set *templates.Set, namespace string, pod map[string]any, out injector.Outcome) {
 	if len(set.Canaries()) == 0 {
 		return

@@ -53,7 +53,7 @@ var visibleDocs = map[string]string{
 	"params":          "The parameters. `has(params.x)` asks for an absent one, and `params.?x` reads it.",
 	"variables":       "The variables. Each sees those before it.",
 	"values":          "The installer's values.",
-	"kubernetes":      "The API server's version as numbers, read every twenty seconds: `kubernetes.major`, `kubernetes.minor`. Offline it is that of `--kube-version`, or the newest that this build knows.",
+	"kubernetes":      "The API server's version as numbers: `kubernetes.major`, `kubernetes.minor`. Of several API servers it is the lowest. Offline it is that of `--kube-version`, or the newest that this build knows.",
 }
 
 // filesExample is a template's spec in the reference.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,25 +13,33 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// versionEvery is how often the API server's version is read: an upgrade is noticed well within a
-// minute.
-const versionEvery = 20 * time.Second
+const (
+	// versionEvery is how often a version is read: on a new connection each time, which may lead to
+	// another API server.
+	versionEvery = 5 * time.Second
+	// versionCounts is how long a version counts after it was read last. Where connections go to one of
+	// three API servers at random, each of them is met in that time, but for once in 16,000 times.
+	versionCounts = 2 * time.Minute
+	// versionLately is how long another replica may still judge by a version after it was read last here.
+	versionLately = versionCounts + 30*time.Second
+)
 
-// kubeVersion knows the API server's version, for expressions. What was read last stays while
-// the version cannot be read; until it was read once it is the newest that this build knows.
+// kubeVersion knows the version of the API servers, for expressions. While they are of several versions
+// it is the lowest: an older one drops the fields that it does not know. What counted last stays while
+// no version can be read; until one was read it is the newest that this build knows.
 type kubeVersion struct {
 	read func(context.Context) ([]byte, error) // the body of /version
 	log  *slog.Logger
 
 	mu      sync.Mutex
 	version templates.KubernetesVersion
-	known   bool // the version was read
+	seen    map[templates.KubernetesVersion]time.Time // when each was read last
 	tried   bool
 	failing bool
 }
 
 func newKubeVersion(read func(context.Context) ([]byte, error), log *slog.Logger) *kubeVersion {
-	return &kubeVersion{read: read, log: log, version: templates.NewestKubernetes()}
+	return &kubeVersion{read: read, log: log, version: templates.NewestKubernetes(), seen: map[templates.KubernetesVersion]time.Time{}}
 }
 
 // Version returns the version that counts now.
@@ -38,6 +47,20 @@ func (k *kubeVersion) Version() templates.KubernetesVersion {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.version
+}
+
+// Lately returns the other versions by which a replica may have judged a moment ago.
+func (k *kubeVersion) Lately() []templates.KubernetesVersion {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var others []templates.KubernetesVersion
+	for v := range k.seen {
+		if v != k.version {
+			others = append(others, v)
+		}
+	}
+	slices.SortFunc(others, templates.KubernetesVersion.Compare)
+	return others
 }
 
 // Ready returns an error until the first attempt to read the version has ended.
@@ -72,7 +95,7 @@ func (k *kubeVersion) note(version templates.KubernetesVersion, err error) {
 	if err != nil {
 		if !k.failing {
 			from := "the newest that this build knows"
-			if k.known {
+			if len(k.seen) > 0 {
 				from = "the last that was read"
 			}
 			k.log.Warn("the API server's version cannot be read; expressions see another as kubernetes", "version", k.version.String(), "which is", from, "error", err)
@@ -80,8 +103,19 @@ func (k *kubeVersion) note(version templates.KubernetesVersion, err error) {
 		k.failing = true
 		return
 	}
-	if !k.known || k.failing || version != k.version {
-		k.log.Info("the API server's version, which expressions see as kubernetes", "version", version.String())
+	first, now := len(k.seen) == 0, time.Now()
+	k.seen[version] = now
+	lowest := version
+	for v, at := range k.seen {
+		switch age := now.Sub(at); {
+		case age > versionLately:
+			delete(k.seen, v)
+		case age <= versionCounts && v.Compare(lowest) < 0:
+			lowest = v
+		}
 	}
-	k.version, k.known, k.failing = version, true, false
+	if first || k.failing || lowest != k.version {
+		k.log.Info("the API servers' version, the lowest of several, which expressions see as kubernetes", "version", lowest.String())
+	}
+	k.version, k.failing = lowest, false
 }

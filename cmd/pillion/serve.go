@@ -216,7 +216,11 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The label controller
 	// waits: it judges all of them.
-	kubernetes := newKubeVersion(clientset.ServerVersion(client), log.With("component", "version"))
+	version, err := clientset.AnyServerVersion(config)
+	if err != nil {
+		return nil, err
+	}
+	kubernetes := newKubeVersion(version, log.With("component", "version"))
 	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), ofNamespaces.loaded(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready(), ofNamespaces.loaded()) }
 	reviews := webhook.Options{
@@ -232,7 +236,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	refusals := canary.NewRefusals(time.Now)
 	pods := webhook.Pods{
 		Judged: refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot,
-		TemplatesBefore: set.Before, NamespaceBefore: ns.Before, Forecasts: webhook.NewForecasts(limits.foretold),
+		TemplatesBefore: set.Before, NamespaceBefore: ns.Before, KubernetesLately: kubernetes.Lately, Forecasts: webhook.NewForecasts(limits.foretold),
 	}
 	var server *webhook.Server
 	prover, err := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -57,4 +59,22 @@ func ServerVersion(client kubernetes.Interface) func(ctx context.Context) ([]byt
 	return func(ctx context.Context) ([]byte, error) {
 		return client.CoreV1().RESTClient().Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
 	}
+}
+
+// AnyServerVersion returns a function that reads /version on a new connection each time: where a load
+// balancer stands before several API servers, any of them may answer.
+func AnyServerVersion(config *rest.Config) (func(ctx context.Context) ([]byte, error), error) {
+	own := rest.CopyConfig(config)
+	if own.Dial == nil { // clients share the connections of the default
+		own.Dial = (&net.Dialer{}).DialContext
+	}
+	client, err := New(own)
+	if err != nil {
+		return nil, err
+	}
+	read := ServerVersion(client)
+	return func(ctx context.Context) ([]byte, error) {
+		defer utilnet.CloseIdleConnectionsFor(client.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport)
+		return read(ctx)
+	}, nil
 }

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -19,6 +20,11 @@ type KubernetesVersion struct{ Major, Minor int }
 
 // String returns the version as in 1.36.
 func (v KubernetesVersion) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// Compare returns -1, 0 or 1, as v is older than other, the same, or newer.
+func (v KubernetesVersion) Compare(other KubernetesVersion) int {
+	return cmp.Or(cmp.Compare(v.Major, other.Major), cmp.Compare(v.Minor, other.Minor))
+}
 
 var versionText = regexp.MustCompile(`\Av?([0-9]{1,4})\.([0-9]{1,4})\+?(?:[.+-][0-9A-Za-z.+-]*)?\z`)
 

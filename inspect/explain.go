@@ -68,11 +68,11 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 	return report, nil
 }
 
-// get reads an object. Its error says which right is missing.
+// get reads an object.
 func (c *Cluster) get(ctx context.Context, namespace string, o Object) (*unstructured.Unstructured, error) {
 	found, err := c.Objects.Resource(o.GroupVersionResource).Namespace(namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
-		return nil, Granting(fmt.Errorf("reading %s/%s in namespace %s: %w", strings.ToLower(o.Kind), o.Name, namespace, err))
+		return nil, fmt.Errorf("reading %s/%s in namespace %s: %w", strings.ToLower(o.Kind), o.Name, namespace, err)
 	}
 	return found, nil
 }

@@ -194,7 +194,7 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 	object, err := c.Objects.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		ns.Unread = Granting(err)
+		ns.Unread = err
 		ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the label and the annotations of namespace %s cannot be read: ", name), err))
 	case err != nil:
 		return ns, fmt.Errorf("reading namespace %s: %w", name, err)

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pillion-dev/pillion/controller/coverage"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -134,13 +136,17 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 		return nil
 	})
 	if err != nil {
-		return PodsReport{}, Granting(err)
+		var missing *rights.MissingError
+		if err = rights.Named(err); errors.As(err, &missing) && missing.Namespace == "" {
+			missing.Hint = "For one namespace: pillion status ns/NAME."
+		}
+		return PodsReport{}, err
 	}
 	report := t.report()
 	report.Exceptions = t.exceptions(l.Templates, time.Now())
 	report.NotLookedAt, report.args = tooLarge, l.Args()
 	if err := l.refusals(ctx, of.Namespace, &report); err != nil {
-		report.EventsUnknown = Granting(err).Error()
+		report.EventsUnknown = rights.Named(err).Error()
 	}
 	return report, nil
 }
@@ -154,11 +160,11 @@ func (l *Live) Namespaces(ctx context.Context, name string) (map[string]template
 		all[m.Name] = templates.Namespace{Name: m.Name, Labels: m.Labels, Annotations: annotations}
 	}
 	if name == "" {
-		return all, Granting(l.EachName(ctx, NamespacesResource, keep))
+		return all, l.EachName(ctx, NamespacesResource, keep)
 	}
 	ns, err := l.Names.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, Granting(fmt.Errorf("reading namespace %s: %w", name, err))
+		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
 	keep(ns)
 	return all, nil

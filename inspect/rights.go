@@ -7,20 +7,6 @@ import (
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
-// Granting adds to an error about a right that the user lacks the commands that grant the right.
-// Other errors stay as they are.
-func Granting(err error) error {
-	var missing *rights.MissingError
-	if errors.As(err, &missing) {
-		return err
-	}
-	err = rights.Named(err)
-	if errors.As(err, &missing) && missing.Resource == "pods" && missing.Namespace == "" {
-		missing.Hint = "For one namespace: pillion status ns/NAME."
-	}
-	return err
-}
-
 // lacking returns a note: what follows from an error, and which right is missing, with the
 // commands that grant it. Of another error it has the text.
 func lacking(says string, err error) explain.Note {
@@ -33,9 +19,7 @@ func lacking(says string, err error) explain.Note {
 // missingRight returns which right the user lacks, nil if the error is about another thing.
 func missingRight(err error) *rights.MissingError {
 	var missing *rights.MissingError
-	if !errors.As(err, &missing) {
-		errors.As(rights.Named(err), &missing)
-	}
+	errors.As(rights.Named(err), &missing)
 	return missing
 }
 

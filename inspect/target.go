@@ -82,7 +82,7 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	}
 	switch {
 	case qualified && isNamespace && err != nil:
-		return Target{}, Granting(fmt.Errorf("reading namespace %s: %w", name, err))
+		return Target{}, fmt.Errorf("reading namespace %s: %w", name, err)
 	case qualified && isNamespace:
 		return Target{Namespace: name}, nil
 	case qualified && !isTemplate:
@@ -96,7 +96,7 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	case exists:
 		return Target{Namespace: name}, nil
 	case !apierrors.IsNotFound(err):
-		return Target{}, Granting(fmt.Errorf("there is no template %q in force (there are: %s), and reading namespace %s failed: %w", name, TemplateNames(set), name, err))
+		return Target{}, fmt.Errorf("there is no template %q in force (there are: %s), and reading namespace %s failed: %w", name, TemplateNames(set), name, err)
 	}
 	return Target{}, fmt.Errorf("no namespace and no template in force has the name %q; the templates are: %s", name, TemplateNames(set))
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,28 +15,32 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 )
 
-// check finds, before anything is touched, what would go wrong: rights that are missing,
-// pods that would be refused, new pods that would come without their sidecar.
+// check finds, before anything is touched, what would go wrong: pods that would be refused, new pods
+// that would come without their sidecar, rights that are missing.
 func (r *run) check(ctx context.Context, v view) (problems []string, err error) {
-	problems = refusals(v.refused)
-	missing, creates, err := r.rights(ctx, v)
-	if err != nil {
-		return nil, err
-	}
-	problems = append(problems, missing...)
-	if len(problems) > 0 {
+	if problems = refusals(v.refused); len(problems) > 0 {
 		return problems, nil
 	}
 	for _, w := range v.workloads {
-		problem, err := r.checkOne(ctx, w, creates[w.Namespace])
+		problem, err := r.checkOne(ctx, w)
 		if err != nil {
 			return nil, err
 		}
-		if problem != "" {
+		if problem != "" && !slices.Contains(problems, problem) {
 			problems = append(problems, problem)
 		}
 	}
 	return problems, nil
+}
+
+// problem is an error that keeps everything from being touched. A missing right is one problem,
+// whatever was tried.
+func problem(err error) string {
+	var missing *rights.MissingError
+	if errors.As(err, &missing) {
+		return missing.Sentence()
+	}
+	return err.Error()
 }
 
 // refusals says of which workloads new pods would be refused, each reason once.
@@ -54,68 +59,21 @@ func refusals(refused []left) (problems []string) {
 	return problems
 }
 
-// rights returns the rights that are missing, and the namespaces in which the user may
-// create pods, which a check by dry run needs.
-func (r *run) rights(ctx context.Context, v view) (missing []string, creates map[string]bool, err error) {
-	creates = map[string]bool{}
-	asked := map[rights.Right]bool{}
-	ask := func(right rights.Right) (bool, error) {
-		if may, ok := asked[right]; ok {
-			return may, nil
-		}
-		may, err := r.Cluster.May(ctx, right)
-		asked[right] = may
-		return may, err
-	}
-	for _, w := range v.workloads {
-		need := rights.Right{Verb: "create", Resource: "pods", Subresource: "eviction", Namespace: w.Namespace}
-		switch r.Mode {
-		case InPlaceMode:
-			need = rights.Right{Verb: "patch", Resource: "pods", Namespace: w.Namespace}
-		case Restart:
-			resource, known := w.resource()
-			if !known {
-				continue // it cannot be restarted, which is said below
-			}
-			need = rights.Right{Verb: "patch", Group: resource.Group, Resource: resource.Resource, Namespace: w.Namespace}
-		}
-		may, err := ask(need)
-		if err != nil {
-			return nil, nil, err
-		}
-		if text := fmt.Sprintf("you lack the right to %s. An admin can grant it: %s", need, strings.Join(need.Grant(""), "; ")); !may && !slices.Contains(missing, text) {
-			missing = append(missing, text)
-		}
-		if r.Mode == InPlaceMode {
-			continue
-		}
-		before := len(asked)
-		create := rights.Right{Verb: "create", Resource: "pods", Namespace: w.Namespace}
-		if creates[w.Namespace], err = ask(create); err != nil {
-			return nil, nil, err
-		}
-		if !creates[w.Namespace] && len(asked) > before {
-			r.say("  in namespace %s new pods are not tried by dry run, only worked out: that takes the right to %s", w.Namespace, create)
-		}
-	}
-	return missing, creates, nil
-}
-
 // checkOne tries what is to be done to a workload by dry run, with the first of its pods.
-func (r *run) checkOne(ctx context.Context, w Workload, creates bool) (problem string, err error) {
+func (r *run) checkOne(ctx context.Context, w Workload) (wrong string, err error) {
 	behind := w.behind()
 	if len(behind) == 0 {
 		return "", nil
 	}
 	if r.Mode == Restart {
-		if problem, err := r.checkRestart(ctx, w); problem != "" || err != nil || r.stays[w.Owner] != "" {
-			return problem, err
+		if wrong, err := r.checkRestart(ctx, w); wrong != "" || err != nil || r.stays[w.Owner] != "" {
+			return wrong, err
 		}
 	}
 	if r.Mode == InPlaceMode {
 		c, err := r.changeOne(ctx, behind[0], true)
 		if err != nil {
-			return err.Error(), nil
+			return problem(err), nil
 		}
 		if c != nil {
 			for _, s := range c.sidecars {
@@ -139,22 +97,17 @@ func (r *run) checkOne(ctx context.Context, w Workload, creates bool) (problem s
 	if err != nil || now.behind == "" {
 		return "", err
 	}
-	if creates {
-		if problem := r.tryNew(ctx, w, now); problem != "" {
-			return problem, nil
-		}
-	}
 	if r.Mode == Evict {
 		if err := r.Cluster.Evict(ctx, behind[0], true); apierrors.IsTooManyRequests(err) {
 			r.say("  %s in namespace %s has to wait: %v", w.Owner, w.Namespace, err)
 		} else if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return err.Error(), nil
+			return problem(err), nil
 		}
 	}
-	return "", nil
+	return r.tryNew(ctx, w, now), nil
 }
 
-func (r *run) checkRestart(ctx context.Context, w Workload) (problem string, err error) {
+func (r *run) checkRestart(ctx context.Context, w Workload) (wrong string, err error) {
 	var object map[string]any
 	if w.restartable() {
 		if object, err = r.Cluster.Object(ctx, w.Owner); err != nil {
@@ -167,17 +120,24 @@ func (r *run) checkRestart(ctx context.Context, w Workload) (problem string, err
 		return "", nil
 	}
 	if err := r.Cluster.Restart(ctx, w.Owner, time.Now(), true); err != nil {
-		return err.Error(), nil
+		return problem(err), nil
 	}
 	return "", nil
 }
 
 // tryNew creates a pod of a workload by dry run. The answer is the API server's own, with
 // all that other webhooks, policies and the namespace say.
-func (r *run) tryNew(ctx context.Context, w Workload, now verdict) (problem string) {
+func (r *run) tryNew(ctx context.Context, w Workload, now verdict) (wrong string) {
 	created, err := r.Cluster.Create(ctx, w.Namespace, anew(now))
+	var missing *rights.MissingError
 	switch {
 	case err == nil:
+	case errors.As(err, &missing):
+		if !r.untried[w.Namespace] {
+			r.untried[w.Namespace] = true
+			r.say("  in namespace %s new pods are not tried by dry run, only worked out: that takes the right to %s", w.Namespace, missing.Right)
+		}
+		return ""
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
 		return "" // the pods that go make room
 	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"):

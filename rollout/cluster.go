@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -44,8 +43,6 @@ type Cluster interface {
 	Patch(ctx context.Context, pod Pod, patch []byte, dryRun bool) error
 	// Restart has the owner replace its pods, as kubectl rollout restart does.
 	Restart(ctx context.Context, o Owner, at time.Time, dryRun bool) error
-	// May reports whether the user has a right.
-	May(ctx context.Context, r rights.Right) (bool, error)
 }
 
 // Connect returns the cluster of a client.
@@ -114,7 +111,7 @@ func (c connected) Object(ctx context.Context, o Owner) (map[string]any, error) 
 func (c connected) Create(ctx context.Context, namespace string, pod map[string]any) (map[string]any, error) {
 	made, err := c.client.Resource(podsResource).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: pod}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager})
 	if err != nil {
-		return nil, err // the caller tells refusals apart
+		return nil, rights.Named(err) // the caller tells refusals apart
 	}
 	return exact(made)
 }
@@ -154,20 +151,6 @@ func (c connected) Restart(ctx context.Context, o Owner, at time.Time, dryRun bo
 	return named(err, o.Namespace, "restarting "+o.String())
 }
 
-// May implements [Cluster].
-func (c connected) May(ctx context.Context, r rights.Right) (bool, error) {
-	review := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": authorizationv1.SchemeGroupVersion.String(), "kind": "SelfSubjectAccessReview",
-		"spec": map[string]any{"resourceAttributes": map[string]any{"verb": r.Verb, "group": r.Group, "resource": r.Resource, "subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name}},
-	}}
-	answer, err := c.client.Resource(authorizationv1.SchemeGroupVersion.WithResource("selfsubjectaccessreviews")).Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("asking the API server for the right to %s: %w", r, err)
-	}
-	allowed, _, err := unstructured.NestedBool(answer.Object, "status", "allowed")
-	return allowed, err
-}
-
 // named says what was being done. A right that is missing is named.
 func named(err error, namespace, doing string) error {
 	if err == nil {
@@ -176,5 +159,5 @@ func named(err error, namespace, doing string) error {
 	if namespace != "" {
 		doing += " in namespace " + namespace
 	}
-	return fmt.Errorf("%s: %w", doing, rights.Named(err))
+	return rights.Named(fmt.Errorf("%s: %w", doing, err))
 }

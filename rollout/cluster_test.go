@@ -88,7 +88,7 @@ func TestAMissingRightIsToldFromARefusal(t *testing.T) {
 			"reading namespace shop":                   nsErr,
 		} {
 			var named *rights.MissingError
-			if err == nil || !strings.HasPrefix(err.Error(), doing+": ") || !strings.Contains(err.Error(), "it is forbidden") || errors.As(err, &named) != missing {
+			if err == nil || missing == strings.HasPrefix(err.Error(), doing+": ") || !strings.Contains(err.Error(), doing+": ") || !strings.Contains(err.Error(), "it is forbidden") || errors.As(err, &named) != missing {
 				t.Errorf("%s, for which a right is missing (%v): %v", doing, missing, err)
 			}
 		}

@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	r := &run{
 		Options: o, namespaces: map[string]templates.Namespace{}, replicaSets: map[Owner]map[string]any{}, desired: map[Owner]int{},
-		stays: map[Owner]string{}, budgets: map[Owner]string{},
+		stays: map[Owner]string{}, budgets: map[Owner]string{}, untried: map[string]bool{},
 	}
 	v, err := r.look(ctx, o.Namespaces)
 	if err != nil {
@@ -117,7 +117,9 @@ type run struct {
 	// desired has, of owners of unknown kinds, how many pods they had at first.
 	desired map[Owner]int
 	// stays are the workloads that cannot be brought up to date now, with the reason.
-	stays   map[Owner]string
+	stays map[Owner]string
+	// untried are the namespaces in which the user may not create pods by dry run.
+	untried map[string]bool
 	touched bool
 	// done counts pods, or with Restart owners.
 	done, wave int

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,14 +231,17 @@ func (c *cluster) Create(ctx context.Context, _ string, pod map[string]any) (map
 	if refs := meta(pod)["ownerReferences"].([]any); refs[0].(map[string]any)["blockOwnerDeletion"] != nil || meta(pod)["name"] != nil || pod["spec"].(map[string]any)["nodeName"] != nil {
 		c.t.Errorf("a pod to try is %v", pod)
 	}
-	if c.uncalled {
-		return pod, nil
+	if err := c.may("create", "", "pods"); err != nil || c.uncalled {
+		return pod, err
 	}
 	out, err := c.pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: c.ns, Templates: c.set})
 	return out.Pod, err
 }
 
 func (c *cluster) Evict(_ context.Context, pod rollout.Pod, dryRun bool) error {
+	if err := c.may("create", "", "pods/eviction"); err != nil {
+		return err
+	}
 	p := c.find(pod.Name)
 	if p == nil || meta(p)["uid"] != pod.UID {
 		return apierrors.NewNotFound(podResource, pod.Name)
@@ -261,8 +265,8 @@ func (c *cluster) Patch(_ context.Context, pod rollout.Pod, patch []byte, dryRun
 		c.patching = nil
 		f()
 	}
-	if c.refuse != nil {
-		return c.refuse
+	if err := cmp.Or(c.may("patch", "", "pods"), c.refuse); err != nil {
+		return err
 	}
 	p, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
@@ -288,15 +292,21 @@ func (c *cluster) Patch(_ context.Context, pod rollout.Pod, patch []byte, dryRun
 }
 
 func (c *cluster) Restart(_ context.Context, o rollout.Owner, _ time.Time, dryRun bool) error {
-	if !dryRun {
+	err := c.may("patch", "apps", strings.ToLower(o.Kind)+"s")
+	if err == nil && !dryRun {
 		c.writes = append(c.writes, "restart "+o.Name)
 		c.owners[o.Name].generation++
 	}
-	return nil
+	return err
 }
 
-func (c *cluster) May(_ context.Context, r rights.Right) (bool, error) {
-	return !c.lacks[strings.TrimSuffix(r.Verb+" "+r.Resource+"/"+r.Subresource, "/")], nil
+// may is the API server's answer to the user jane who does something: nil if she has the right.
+func (c *cluster) may(verb, group, resource string) error {
+	if !c.lacks[verb+" "+resource] {
+		return nil
+	}
+	says := fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "jane", verb, resource, group, "shop")
+	return rights.Named(apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "", says))
 }
 
 // roll runs a rollout and returns what it said.
@@ -465,7 +475,7 @@ func TestNothingIsTouchedWhereNewPodsWouldBeWorse(t *testing.T) {
 		"API servers do not call Pillion": {change: func(c *cluster) { c.uncalled = true },
 			modes: []rollout.Mode{rollout.Evict, rollout.Restart}, want: "a new pod of deployment/web in namespace shop would not be up to date: it comes without shipper"},
 		"the right to evict is missing": {change: func(c *cluster) { c.lacks["create pods/eviction"] = true },
-			modes: []rollout.Mode{rollout.Evict}, want: "you lack the right to create pods/eviction in namespace shop. An admin can grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; kubectl -n shop create rolebinding pillion-create-pods-eviction --role=pillion-create-pods-eviction --user=USER"},
+			modes: []rollout.Mode{rollout.Evict}, want: "you lack the right to create pods/eviction in namespace shop. An admin can grant it: kubectl -n shop create role pillion-create-pods-eviction --verb=create --resource=pods/eviction; kubectl -n shop create rolebinding pillion-create-pods-eviction --role=pillion-create-pods-eviction --user=jane"},
 		"the right to change pods is missing": {change: func(c *cluster) { c.lacks["patch pods"] = true },
 			modes: []rollout.Mode{rollout.InPlaceMode}, want: "you lack the right to patch pods in namespace shop"},
 		"the right to change Deployments is missing": {change: func(c *cluster) { c.lacks["patch deployments"] = true },

@@ -11,7 +11,6 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -88,7 +87,7 @@ func (c *canaryStopCommand) stop(cmd *cobra.Command, client dynamic.ResourceInte
 	if apierrors.IsNotFound(err) {
 		return "", false, fmt.Errorf("the cluster has no SidecarTemplate %s; where it is a file of the values, set its spec.canary.percent to 0 there: %w", name, err)
 	} else if err != nil {
-		return "", false, inspect.Granting(err)
+		return "", false, err
 	}
 	if of = canaryOf(found); of == "" {
 		return "", false, fmt.Errorf("the template %s is no canary: it has no spec.canary.of; to inject it nowhere, set spec.suspend", name)
@@ -106,7 +105,7 @@ func (c *canaryStopCommand) stop(cmd *cobra.Command, client dynamic.ResourceInte
 		return "", false, err
 	}
 	if _, err = client.Patch(cmd.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "pillion-canary"}, "status"); err != nil {
-		return "", false, fmt.Errorf("stopping the canary %s: %w", name, inspect.Granting(err))
+		return "", false, fmt.Errorf("stopping the canary %s: %w", name, err)
 	}
 	return of, false, nil
 }

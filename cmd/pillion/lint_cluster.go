@@ -19,6 +19,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -67,7 +68,7 @@ func againstCluster(cmd *cobra.Command, where inspect.Place, documents []lint.Do
 	}
 	settings, err := cluster.Settings(cmd.Context(), "")
 	if err != nil {
-		return inspect.Granting(err)
+		return err
 	}
 	return (&templateUsers{Live: cluster.By(settings, templates.NewestKubernetes()), now: now}).check(cmd.Context(), documents, results)
 }
@@ -89,7 +90,7 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 		using[name] = u.uses(ns)
 	}
 	if err := u.podsThatAsk(ctx, using); err != nil {
-		u.unread = append(u.unread, inspect.Granting(err).Error())
+		u.unread = append(u.unread, rights.Named(err).Error())
 	}
 	for _, name := range slices.Sorted(maps.Keys(using)) {
 		ns, known := namespaces[name]
@@ -235,7 +236,7 @@ func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) e
 		err := u.workloads(ctx, kind.GroupVersionResource, ns)
 		switch {
 		case apierrors.IsForbidden(err):
-			u.unread = append(u.unread, inspect.Granting(err).Error())
+			u.unread = append(u.unread, rights.Named(err).Error())
 		case err != nil:
 			return err
 		}
@@ -254,7 +255,7 @@ func (u *templateUsers) namespace(ctx context.Context, ns templates.Namespace) e
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		u.unread = append(u.unread, inspect.Granting(err).Error())
+		u.unread = append(u.unread, rights.Named(err).Error())
 	case err != nil:
 		return err
 	}

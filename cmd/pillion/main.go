@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, errUnjudged):
 		return exitUnjudged
 	default:
-		fmt.Fprintf(stderr, "pillion: %v\n", err)
+		fmt.Fprintf(stderr, "pillion: %v\n", rights.Named(err))
 		return exitError
 	}
 }

@@ -2,11 +2,20 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/injector"
 )
@@ -32,6 +41,37 @@ func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"/bin/kubectl-pillion", "explain", "--foo"}, strings.NewReader(""), &out, &errs); code != exitUsage || !strings.HasSuffix(errs.String(), "See 'kubectl pillion explain --help'.\n") {
 		t.Errorf("as kubectl's plugin: %d %s", code, &errs)
+	}
+}
+
+func TestEveryCommandNamesTheRightThatTheUserLacks(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/version" {
+			_, _ = io.WriteString(w, `{"major":"1","minor":"37"}`)
+			return
+		}
+		path := strings.Split(r.URL.Path, "/")
+		says := fmt.Errorf(`User "mia" cannot list resource %q in API group "" in the namespace "own"`, path[len(path)-1])
+		w.WriteHeader(http.StatusForbidden)
+		status := apierrors.NewForbidden(schema.GroupResource{}, "", says).ErrStatus
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		_ = json.NewEncoder(w).Encode(status)
+	}))
+	defer server.Close()
+	config := filepath.Join(t.TempDir(), "config")
+	text := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: '" + server.URL + "'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, resource := range map[string]string{
+		"rollout shop": "deployments", "status shop": "pods", "prove": "namespaces", "certs list": "pods", "promote next": "next", "canary stop next": "next", "unlabel": "namespaces",
+	} {
+		code, _, errs := call(t, "", nil, append(strings.Fields(line), "--kubeconfig", config)...)
+		want := "pillion: you lack the right to list " + resource + " in namespace own. An admin can grant it: kubectl -n own create role pillion-list-" + resource + " --verb=list --resource=" + resource + "; "
+		if code != exitError || !strings.HasPrefix(errs, want) || !strings.Contains(errs, "--user=mia: ") {
+			t.Errorf("%s: exit %d, %s\nwant %q", line, code, errs, want)
+		}
 	}
 }
 

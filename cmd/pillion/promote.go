@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -114,7 +113,7 @@ func (p *promoteCommand) source() (getTemplate, dynamic.ResourceInterface, error
 		if apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("the cluster has no SidecarTemplate %s: %w", name, err)
 		}
-		return object, inspect.Granting(err)
+		return object, err
 	}, client, nil
 }
 
@@ -209,7 +208,7 @@ func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynami
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("the SidecarTemplate %s was changed meanwhile, and nothing is written; %s: %w", of, again, err)
 	case err != nil:
-		return fmt.Errorf("giving the SidecarTemplate %s the spec of %s: %w", of, name, inspect.Granting(err))
+		return fmt.Errorf("giving the SidecarTemplate %s the spec of %s: %w", of, name, err)
 	}
 	fmt.Fprintf(out, "%s: has the spec of %s (generation %d)\n", of, name, updated.GetGeneration())
 	uid, version := canary.GetUID(), canary.GetResourceVersion()
@@ -219,7 +218,7 @@ func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynami
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("the canary %s was changed meanwhile, and stays: look at it, and %s to promote what it is now: %w", name, again, err)
 	case err != nil:
-		return fmt.Errorf("deleting the canary %s, which the SidecarTemplate %s is the same as now: %w", name, of, inspect.Granting(err))
+		return fmt.Errorf("deleting the canary %s, which the SidecarTemplate %s is the same as now: %w", name, of, err)
 	}
 	fmt.Fprintf(out, "%s: deleted\nRunning pods stay as they are; to bring them along: pillion rollout sct/%s --dry-run%s\n", name, of, p.where.Args())
 	return nil

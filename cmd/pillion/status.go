@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
@@ -141,7 +142,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	replicas, notRunning, err := cluster.FindReplicas(ctx)
 	if err != nil {
-		return inspect.Granting(err)
+		return err
 	}
 	live, of, err := c.target(ctx, cluster, args)
 	var pods inspect.PodsReport
@@ -163,7 +164,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err == nil {
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(all, live.Templates, version)
 	} else {
-		r.PodsUnknown = err.Error()
+		r.PodsUnknown = rights.Named(err).Error()
 	}
 	if c.output == "json" {
 		return r.writeJSON(ctx, cmd.OutOrStdout(), cluster, all, of)
@@ -175,7 +176,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 func (c *statusCommand) target(ctx context.Context, cluster *inspect.Cluster, args []string) (live *inspect.Live, of inspect.Target, err error) {
 	settings, err := cluster.Settings(ctx, "")
 	if err != nil {
-		return nil, of, inspect.Granting(err)
+		return nil, of, err
 	}
 	if len(args) > 0 {
 		if of, err = cluster.FindTarget(ctx, args[0], settings.Templates); err != nil {
@@ -195,7 +196,7 @@ func (r statusReport) write(ctx context.Context, out io.Writer, cluster *inspect
 	result := error(nil)
 	if of.String() == "" {
 		if result = status(ctx, out, cluster, all); result != nil && result != errRefused {
-			return inspect.Granting(result)
+			return result
 		}
 	} else {
 		for _, line := range r.Problems {

@@ -139,10 +139,11 @@ var ErrAnonymous = errors.New("the API server does not know you (it takes you fo
 
 // Named returns a [*MissingError] for an API server's answer that says that a right is
 // missing, and an [ErrAnonymous] for one to somebody without credentials. Other errors stay as
-// they are.
+// they are, also those that name the right already.
 func Named(err error) error {
 	found := denial.FindStringSubmatch(fmt.Sprint(err))
-	if !apierrors.IsForbidden(err) || found == nil || errors.Is(err, ErrAnonymous) {
+	var named *MissingError
+	if !apierrors.IsForbidden(err) || found == nil || errors.Is(err, ErrAnonymous) || errors.As(err, &named) {
 		return err
 	}
 	user, unquoted := strconv.Unquote(found[1])

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,10 @@ func TestAnInstallProvesItself(t *testing.T) {
 	}
 	if out := must(t, "", "pillion", "prove"); !strings.Contains(out, proofNamespace) || !strings.Contains(out, proof.Template) {
 		t.Errorf("pillion prove says %q", out)
+	}
+	var told struct{ Proven []struct{ Record struct{ Templates map[string]any } } }
+	if out := must(t, "", "pillion", "prove", "-o", "json"); json.Unmarshal([]byte(out), &told) != nil || len(told.Proven) < 2 || told.Proven[0].Record.Templates[proof.Template] == nil {
+		t.Errorf("as JSON: %s", out)
 	}
 	n := newNamespace(t, nil, nil)
 	if _, err := n.preview(t, newPod("thief", map[string]string{injectAnnotation: proof.Template})); err == nil || !strings.Contains(err.Error(), "NotAllowedHere") {

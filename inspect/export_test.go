@@ -35,6 +35,8 @@ func (p Proof) NamedBy(ctx context.Context, rules usage.Rules) (map[string][]str
 	return p.named(ctx, rules)
 }
 
+func (p Proof) Injected(ctx context.Context) (Proven, error) { return p.injected(ctx) }
+
 func (r Replica) Name() string { return r.name }
 
 func Floors(ctx context.Context, all []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding, set *templates.Set, s check.Settings) []check.Floor {

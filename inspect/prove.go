@@ -1,10 +1,11 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -60,29 +61,52 @@ func (p *Proof) Find(ctx context.Context, asked bool) error {
 	return nil
 }
 
-// Run creates the pod, and says what it proves.
-func (p Proof) Run(ctx context.Context, out io.Writer) error {
+// Proven is one thing that pods prove which are created by dry run.
+type Proven struct {
+	Says string `json:"says"`
+	// Record is what Pillion noted in a pod that it injected.
+	Record json.RawMessage `json:"record,omitempty"`
+}
+
+// Run creates the pod, one without what it has to have, and one for each template that a namespace
+// names which is not excluded. What they prove counts also where there is an error.
+func (p Proof) Run(ctx context.Context, excluded []string) (all []Proven, err error) {
+	first, err := p.injected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, first)
+	if p.verifies {
+		if _, _, err := p.try(ctx, proof.Bare(p.Prefix)); !proof.Refused(err) {
+			return all, errors.Join(fmt.Errorf("a pod in namespace %s without the sidecar of a required template was not refused for it: the API server does not have final pods verified; pillion check says what is wrong with the ValidatingWebhookConfiguration", p.In), err)
+		}
+		all = append(all, Proven{Says: fmt.Sprintf("a pod in namespace %s without the sidecar of a required template is refused", p.In)})
+	}
+	named, err := p.named(ctx, usage.Rules{Prefix: p.Prefix, Excluded: excluded})
+	if apierrors.IsForbidden(err) {
+		return append(all, Proven{Says: fmt.Sprintf("not looked at: the templates that namespaces name, because you may not list namespaces: %v", err)}), nil
+	}
+	if err != nil {
+		return all, fmt.Errorf("looking which templates namespaces name: %w", err)
+	}
+	there, err := tryNamed(ctx, named, func(ctx context.Context, template string) error {
+		_, _, err := p.try(ctx, proof.Pod(p.Prefix, template))
+		return err
+	})
+	return append(all, there...), err
+}
+
+// injected creates the pod, and says what it proves.
+func (p Proof) injected(ctx context.Context) (Proven, error) {
 	pod, warnings, err := p.try(ctx, proof.Pod(p.Prefix, p.Inject))
 	if err != nil {
-		return p.failed(ctx, err)
+		return Proven{}, p.failed(ctx, err)
 	}
 	if p.Inject == proof.Template && !proof.Injected(p.Prefix, pod) {
-		return fmt.Errorf("a pod in namespace %s came back without the sidecar %s, for which it asked: "+
+		return Proven{}, fmt.Errorf("a pod in namespace %s came back without the sidecar %s, for which it asked: "+
 			"check that Pillion's pods are ready, and that the MutatingWebhookConfiguration is there and has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml)", p.In, proof.Template)
 	}
-	verdict, err := p.judge(pod.Annotations[templates.StatusKey(p.Prefix)], warnings)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(out, verdict)
-	if !p.verifies {
-		return nil
-	}
-	if _, _, err := p.try(ctx, proof.Bare(p.Prefix)); !proof.Refused(err) {
-		return errors.Join(fmt.Errorf("a pod in namespace %s without the sidecar of a required template was not refused for it: the API server does not have final pods verified; pillion check says what is wrong with the ValidatingWebhookConfiguration", p.In), err)
-	}
-	fmt.Fprintf(out, "a pod in namespace %s without the sidecar of a required template is refused\n", p.In)
-	return nil
+	return p.judge(pod.Annotations[templates.StatusKey(p.Prefix)], warnings)
 }
 
 // try creates a pod by dry run. Warnings are those of the API server.
@@ -115,43 +139,34 @@ func (p Proof) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("creating a pod in namespace %s by dry run: %w", p.In, err)
 }
 
-// judge returns a sentence if the pod's status annotation or the warnings prove that
-// Pillion was called, and an error if they do not.
-func (p Proof) judge(status string, warnings []string) (string, error) {
+// judge says what the pod's status annotation or the warnings prove: that Pillion was called. It is an
+// error if they do not.
+func (p Proof) judge(status string, warnings []string) (Proven, error) {
 	if status != "" {
-		return fmt.Sprintf("a pod in namespace %s came back injected: %s", p.In, status), nil
+		var rec struct{ Templates map[string]any }
+		if json.Unmarshal([]byte(status), &rec) != nil {
+			status = ""
+		}
+		says := fmt.Sprintf("a pod in namespace %s came back injected", p.In)
+		if names := slices.Sorted(maps.Keys(rec.Templates)); len(names) > 0 {
+			says += ", with " + strings.Join(names, ", ")
+		}
+		return Proven{Says: says, Record: json.RawMessage(status)}, nil
 	}
 	for _, w := range warnings {
 		if _, ok := reason.OfWarning(w); ok {
-			return fmt.Sprintf("a pod in namespace %s came back with Pillion's answer: %s", p.In, w), nil
+			return Proven{Says: fmt.Sprintf("a pod in namespace %s came back with Pillion's answer: %s", p.In, w)}, nil
 		}
 	}
 	hint := fmt.Sprintf("check that Pillion's pods are ready, that the namespace is not an excluded one, and that the MutatingWebhookConfiguration has a caBundle (kubectl get mutatingwebhookconfigurations -o yaml); without --inject the namespace has to ask by the annotation %s/inject", p.Prefix)
 	if len(warnings) > 0 {
 		hint += "; the API server warned: " + strings.Join(warnings, "; ")
 	}
-	return "", fmt.Errorf("a pod in namespace %s came back without any sign of Pillion: %s", p.In, hint)
+	return Proven{}, fmt.Errorf("a pod in namespace %s came back without any sign of Pillion: %s", p.In, hint)
 }
 
 // mostNamed bounds how many names are tried, those that most namespaces name first.
 const mostNamed = 500
-
-// Named returns an error that names the templates that namespaces name and there are not. A pod
-// asks for each, by dry run. Where namespaces may not be listed, it says so to out.
-func (p Proof) Named(ctx context.Context, excluded []string, out io.Writer) error {
-	named, err := p.named(ctx, usage.Rules{Prefix: p.Prefix, Excluded: excluded})
-	if apierrors.IsForbidden(err) {
-		fmt.Fprintf(out, "not looked at: the templates that namespaces name, because you may not list namespaces: %v\n", err)
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking which templates namespaces name: %w", err)
-	}
-	return tryNamed(ctx, named, out, func(ctx context.Context, template string) error {
-		_, _, err := p.try(ctx, proof.Pod(p.Prefix, template))
-		return err
-	})
-}
 
 // named returns the namespaces that name each template, by the template's name.
 func (p Proof) named(ctx context.Context, rules usage.Rules) (map[string][]string, error) {
@@ -167,23 +182,20 @@ func (p Proof) named(ctx context.Context, rules usage.Rules) (map[string][]strin
 	return named, err
 }
 
-// tryNamed asks for each template by a function.
-func tryNamed(ctx context.Context, named map[string][]string, out io.Writer, try func(ctx context.Context, template string) error) error {
+// tryNamed asks for each template by a function. The error names those that there are not.
+func tryNamed(ctx context.Context, named map[string][]string, try func(ctx context.Context, template string) error) (all []Proven, err error) {
 	names := slices.SortedFunc(maps.Keys(named), func(a, b string) int {
-		if d := len(named[b]) - len(named[a]); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(len(named[b]), len(named[a])), strings.Compare(a, b))
 	})
 	if len(names) > mostNamed {
-		fmt.Fprintf(out, "not looked at: %d of the %d templates that namespaces name\n", len(names)-mostNamed, len(names))
+		all = append(all, Proven{Says: fmt.Sprintf("not looked at: %d of the %d templates that namespaces name", len(names)-mostNamed, len(names))})
 		names = names[:mostNamed]
 	}
 	var missing []error
 	for _, name := range names {
 		err := try(ctx, name)
 		if ctx.Err() != nil {
-			return fmt.Errorf("asking for the template %s, which namespaces name: %w", name, errors.Join(context.Cause(ctx), err))
+			return all, fmt.Errorf("asking for the template %s, which namespaces name: %w", name, errors.Join(context.Cause(ctx), err))
 		}
 		// Whatever else is wrong with the pod, the template is there.
 		if code, ok := reason.OfRefusal(err); ok && code == reason.UnknownTemplate {
@@ -191,9 +203,9 @@ func tryNamed(ctx context.Context, named map[string][]string, out io.Writer, try
 		}
 	}
 	if len(missing) == 0 {
-		fmt.Fprintf(out, "every template that namespaces name is there: %d\n", len(names))
+		all = append(all, Proven{Says: fmt.Sprintf("every template that namespaces name is there: %d", len(names))})
 	}
-	return errors.Join(missing...)
+	return all, errors.Join(missing...)
 }
 
 func missingTemplate(name string, namespaces []string) error {

@@ -41,9 +41,11 @@ func TestProofTakesAStatusOrPillionsOwnWarningAndNothingElse(t *testing.T) {
 		status   string   // that the pod comes back with
 		warnings []string // of the API server
 		proves   string   // "" if it proves nothing
+		record   bool     // it comes with it
 		say      string   // in the error
 	}{
-		{name: "an injected pod", status: `{"a":1}`, proves: `injected: {"a":1}`},
+		{name: "an injected pod", status: `{"version":"1","templates":{"side":"1","log":"2"}}`, proves: "a pod in namespace shop came back injected, with log, side", record: true},
+		{name: "a record that cannot be read", status: `{`, proves: "a pod in namespace shop came back injected"},
 		{name: "a warning with a reason code", warnings: []string{"NoDefaultTemplates: nothing"}, proves: "NoDefaultTemplates: nothing"},
 		{name: "a reason code beside others' warnings", warnings: []string{"would violate PodSecurity: x", "Suspended: y"}, proves: "Suspended: y"},
 		{name: "nothing at all", say: "caBundle"},
@@ -74,13 +76,15 @@ func TestProofTakesAStatusOrPillionsOwnWarningAndNothingElse(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(pod)
 			}))
 			defer server.Close()
-			var out strings.Builder
-			err := inspect.Proof{Cluster: clusterAt(t, server.URL), In: "shop", Inject: "true", Prefix: "side.example.com"}.Run(t.Context(), &out)
-			if test.proves != "" && (err != nil || !strings.Contains(out.String(), test.proves)) {
-				t.Errorf("it says %q (%v), want %q", out.String(), err, test.proves)
+			proven, err := inspect.Proof{Cluster: clusterAt(t, server.URL), In: "shop", Inject: "true", Prefix: "side.example.com"}.Injected(t.Context())
+			if test.proves != "" && (err != nil || !strings.HasSuffix(proven.Says, test.proves)) {
+				t.Errorf("it says %q (%v), want %q", proven.Says, err, test.proves)
+			}
+			if got := string(proven.Record); test.record && got != test.status || !test.record && got != "" {
+				t.Errorf("the record is %q", got)
 			}
 			if test.proves == "" && (err == nil || !strings.Contains(err.Error(), "shop") || !strings.Contains(err.Error(), test.say)) {
-				t.Errorf("it says %q (%v), want an error with %q", out.String(), err, test.say)
+				t.Errorf("it says %q (%v), want an error with %q", proven.Says, err, test.say)
 			}
 		})
 	}
@@ -111,10 +115,9 @@ func TestProofTellsPillionsRefusalFromAnothers(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(status)
 			}))
 			defer server.Close()
-			var out strings.Builder
-			err := inspect.Proof{Cluster: clusterAt(t, server.URL), In: "shop", Inject: "nope", Prefix: "pillion.dev"}.Run(t.Context(), &out)
-			if err == nil || out.Len() > 0 || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.not) {
-				t.Errorf("%q, %v; want an error with %q and without %q", out.String(), err, c.says, c.not)
+			proven, err := inspect.Proof{Cluster: clusterAt(t, server.URL), In: "shop", Inject: "nope", Prefix: "pillion.dev"}.Injected(t.Context())
+			if err == nil || proven.Says != "" || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), c.not) {
+				t.Errorf("%q, %v; want an error with %q and without %q", proven.Says, err, c.says, c.not)
 			}
 		})
 	}
@@ -167,12 +170,12 @@ func TestProveTakesTheProofNamespaceOfTheInstallationAndItsTemplate(t *testing.T
 			if c.inject != "" {
 				p.Inject = c.inject
 			}
-			var out strings.Builder
+			var proven inspect.Proven
 			err := p.Find(t.Context(), c.inject != "")
 			if err == nil {
-				err = p.Run(t.Context(), &out)
+				proven, err = p.Injected(t.Context())
 			}
-			said := out.String()
+			said := proven.Says
 			if err != nil {
 				said = err.Error()
 			}
@@ -206,17 +209,16 @@ func TestATemplateThatNamespacesNameAndThereIsNotIsAnError(t *testing.T) {
 		}
 		return nil
 	}
-	var out strings.Builder
-	err := inspect.TryNamed(t.Context(), map[string][]string{"there": {"a"}, "conflicting": {"a"}, "insecure": {"a"}, "gone": {"shop", "g", "f", "e", "d", "c", "b"}}, &out, try)
+	proven, err := inspect.TryNamed(t.Context(), map[string][]string{"there": {"a"}, "conflicting": {"a"}, "insecure": {"a"}, "gone": {"shop", "g", "f", "e", "d", "c", "b"}}, try)
 	if err == nil || !strings.Contains(err.Error(), "there is no template gone, which these namespaces name, so their pods are refused: b, c, d, e, f and 2 more.") ||
 		!strings.Contains(err.Error(), "pillion check has the command") || strings.Count(err.Error(), "there is no template") != 1 {
 		t.Errorf("the error is %v", err)
 	}
-	if want := []string{"gone", "conflicting", "insecure", "there"}; !slices.Equal(asked, want) || out.Len() != 0 {
-		t.Errorf("asked for %v, want %v; it says %q", asked, want, &out)
+	if want := []string{"gone", "conflicting", "insecure", "there"}; !slices.Equal(asked, want) || len(proven) != 0 {
+		t.Errorf("asked for %v, want %v; it says %v", asked, want, proven)
 	}
-	if err := inspect.TryNamed(t.Context(), map[string][]string{"there": {"a"}}, &out, try); err != nil || !strings.Contains(out.String(), "every template that namespaces name is there: 1") {
-		t.Errorf("%v, %q", err, &out)
+	if proven, err := inspect.TryNamed(t.Context(), map[string][]string{"there": {"a"}}, try); err != nil || proven[0].Says != "every template that namespaces name is there: 1" {
+		t.Errorf("%v, %v", err, proven)
 	}
 }
 
@@ -226,9 +228,9 @@ func TestNotEveryNameIsTried(t *testing.T) {
 		named[fmt.Sprint("t", i)] = []string{"a"}
 	}
 	tried := 0
-	var out strings.Builder
-	if err := inspect.TryNamed(t.Context(), named, &out, func(context.Context, string) error { tried++; return nil }); err != nil || tried != inspect.MostNamed || !strings.Contains(out.String(), "not looked at: 3 of the 503 templates") {
-		t.Errorf("%v; %d tried, %q", err, tried, &out)
+	proven, err := inspect.TryNamed(t.Context(), named, func(context.Context, string) error { tried++; return nil })
+	if err != nil || tried != inspect.MostNamed || !strings.HasPrefix(proven[0].Says, "not looked at: 3 of the 503 templates") {
+		t.Errorf("%v; %d tried, %v", err, tried, proven)
 	}
 }
 

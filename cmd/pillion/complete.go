@@ -88,7 +88,7 @@ func registerCompletions(root *cobra.Command) error {
 // outputs are the values of -o, by command.
 var outputs = map[string][]string{
 	"inject": {"yaml", "json", "patch", "diff"}, "uninject": {"yaml", "json", "diff"}, "library list": {"table", "markdown"},
-	"explain": {"text", "json"}, "params": {"text", "json"}, "lint": {"text", "json"}, "promote": {"yaml", "json"}, "status": {"text", "json"}, "check": {"text", "json"},
+	"explain": {"text", "json"}, "params": {"text", "json"}, "lint": {"text", "json"}, "promote": {"yaml", "json"}, "status": {"text", "json"}, "check": {"text", "json"}, "prove": {"text", "json"},
 }
 
 // flagCompletions are the completions of flags, for a command.

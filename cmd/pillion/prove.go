@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // proofLimit bounds the one request of a proof.
@@ -17,6 +19,7 @@ func newProveCommand() *cobra.Command {
 	var p inspect.Proof
 	var where inspect.Place
 	var excluded []string
+	var output string
 	cmd := &cobra.Command{
 		Use:   "prove",
 		Short: "Prove that a cluster's pods go through Pillion",
@@ -37,11 +40,17 @@ With --namespace the pod has the annotation pillion.dev/inject: "true". With --i
 
 After that, one more pod asks for each template that a namespace names. It is an error
 if there is no such template, because pods of that namespace are refused. You need the
-permission to list namespaces. Without it, prove says which of these checks it left out.`,
+permission to list namespaces. Without it, prove says which of these checks it left out.
+
+With -o json, each thing that is proven comes with the record that Pillion put into
+the pod.`,
 		Example: `  pillion prove
   pillion prove --namespace shop --inject=`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usageError{fmt.Errorf("output %q; allowed are text, json", output)}
+			}
 			var err error
 			if p.Cluster, err = openCluster(where); err != nil {
 				return err
@@ -53,10 +62,14 @@ permission to list namespaces. Without it, prove says which of these checks it l
 					return err
 				}
 			}
-			if err := p.Run(ctx, cmd.OutOrStdout()); err != nil {
-				return err
+			proven, err := p.Run(ctx, excluded)
+			if output == "json" {
+				return cmp.Or(err, show.JSON(cmd.OutOrStdout(), proveReport{Proven: append([]inspect.Proven{}, proven...)}))
 			}
-			return p.Named(ctx, excluded, cmd.OutOrStdout())
+			for _, one := range proven {
+				fmt.Fprintln(show.Writer(cmd.OutOrStdout()), one.Says)
+			}
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -66,5 +79,11 @@ permission to list namespaces. Without it, prove says which of these checks it l
 	f.StringVar(&p.Inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.Prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")
 	f.StringSliceVar(&excluded, "excluded-namespaces", defaultExcluded, "namespaces whose annotations name no template")
+	f.StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
+}
+
+// proveReport is what -o json prints.
+type proveReport struct {
+	Proven []inspect.Proven `json:"proven"`
 }

@@ -6,21 +6,16 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // A pod asks in vain for a template that renders to nothing, and in an excluded namespace.
 // Where the pod has everything already, nothing is missing.
 func TestAPodThatAsksInVainGetsAWarning(t *testing.T) {
-	var manifests []string
-	for name, spec := range map[string]string{
+	set := setOf(t, map[string]string{
 		"nothing": `inject: {spec: {containers: [{$each: App, env: [{$if: "false", name: A, value: b}]}, {$if: "false", name: x, image: "x:1"}]}}`,
 		"equal":   `inject: {metadata: {labels: {a: b}}}`,
 		"match":   "match: {podSelector: {}}\n  " + `inject: {metadata: {labels: {$if: "false", a: b}}}`,
-	} {
-		manifests = append(manifests, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n")
-	}
-	set := templatestest.Set(t, manifests...)
+	})
 	for _, c := range []struct{ asks, namespace, warning string }{
 		{"+nothing", "shop", "NothingToInject: without nothing: " + reason.NothingToInject.Sentence()},
 		{"+equal", "shop", ""},

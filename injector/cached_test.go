@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,13 +60,9 @@ var cachedTemplates = map[string]string{
 
 func cachedSet(t testing.TB) *templates.Set {
 	t.Helper()
-	var manifests []string
-	for _, all := range []map[string]string{hostileTemplates, cachedTemplates} {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			manifests = append(manifests, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:"+all[name]+"\n")
-		}
-	}
-	return templatestest.Set(t, manifests...)
+	specs := maps.Clone(hostileTemplates)
+	maps.Copy(specs, cachedTemplates)
+	return setOf(t, specs)
 }
 
 // cachedRequest draws a request for a pod of a tenant, or of one who is honest. There are few

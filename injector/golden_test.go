@@ -167,10 +167,7 @@ func (c *goldenCase) wants(t *testing.T, kind string, pod map[string]any, out Ou
 
 func (c *goldenCase) refused(t *testing.T) {
 	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: c.read(t, "pod.yaml"), Namespace: c.namespace, Templates: c.set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := injectIn(t, c.namespace, c.set, c.read(t, "pod.yaml"))
 	code, begins, _ := strings.Cut(c.text(t, "want-refused.txt"), "\n")
 	if out.Allowed || string(out.Code) != code || !strings.HasPrefix(out.Message, begins) {
 		t.Errorf("%s: %s\nwant %s: %s…", out.Code, out.Message, code, begins)
@@ -186,10 +183,7 @@ func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
 	t.Helper()
 	entries := slices.Clone(c.entries)
 	slices.Reverse(entries)
-	other, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: templates.NewSet(entries)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := injectIn(t, c.namespace, templates.NewSet(entries), pod)
 	if a, b := patch.Marshal(out.Operations), patch.Marshal(other.Operations); string(a) != string(b) {
 		t.Errorf("templates loaded in another order give\n%s\ninstead of\n%s", b, a)
 	}
@@ -209,13 +203,10 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 		if diff := cmp.Diff(want, rec.Base(changed)); diff != "" {
 			t.Errorf("the base pod, after others, is not the pod that came, after others (-want +base)\n%s", diff)
 		}
-		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: changed, Namespace: c.namespace, Templates: c.set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := injectIn(t, c.namespace, c.set, changed)
 		if !out.Allowed {
-			fresh, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: want, Namespace: c.namespace, Templates: c.set})
-			if err != nil || fresh.Allowed {
+			fresh := injectIn(t, c.namespace, c.set, want)
+			if fresh.Allowed {
 				t.Errorf("refused after others changed it, and not as a new pod (%v): %s", err, out.Message)
 			}
 			continue
@@ -331,10 +322,7 @@ func (c *goldenCase) read(t *testing.T, name string) map[string]any {
 func (c *goldenCase) inject(t *testing.T, pod map[string]any) Outcome {
 	t.Helper()
 	before := encode(t, pod)
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: c.namespace, Templates: c.set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := injectIn(t, c.namespace, c.set, pod)
 	if !out.Allowed {
 		t.Fatalf("refused: %s", out.Message)
 	}

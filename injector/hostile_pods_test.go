@@ -17,7 +17,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
-	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // hostileTemplates are one template, egress, that extends every container, and others
@@ -57,12 +56,11 @@ var hostileTemplates = map[string]string{
 
 func hostileSet(t testing.TB, edit ...string) *templates.Set {
 	t.Helper()
-	var manifests []string
-	for _, name := range slices.Sorted(maps.Keys(hostileTemplates)) {
-		text := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + strings.NewReplacer(edit...).Replace(hostileTemplates[name]) + "\n"
-		manifests = append(manifests, text)
+	specs := map[string]string{}
+	for name, spec := range hostileTemplates {
+		specs[name] = strings.NewReplacer(edit...).Replace(spec)
 	}
-	return templatestest.Set(t, manifests...)
+	return setOf(t, specs)
 }
 
 // asRendered reports whether a container is as one of the hostileTemplates renders it.

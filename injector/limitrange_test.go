@@ -28,9 +28,9 @@ spec:
 	pod := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{"kubernetes.io/limit-ranger":"`+first+`"}},
 		"spec":{"containers":[{"name":"app","image":"app:1","resources":{"requests":{"cpu":"50m"}}}]}}`)
 	inject := func(pod map[string]any) Outcome {
-		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "quota"}}, Templates: set})
-		if err != nil || !out.Allowed {
-			t.Fatalf("%v %s", err, out.Message)
+		out := injectIn(t, templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "quota"}}, set, pod)
+		if !out.Allowed {
+			t.Fatal(out.Message)
 		}
 		return out
 	}

@@ -2,32 +2,29 @@ package injector
 
 import (
 	"bytes"
-	"fmt"
 	"reflect"
 	"testing"
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // metadataSet has templates of every kind that a decision tells apart.
 func metadataSet(t *testing.T) *templates.Set {
 	t.Helper()
-	var manifests []string
-	for name, spec := range map[string]string{
+	specs := map[string]string{
 		"asked":     "",
 		"default":   "injectByDefault: true, ",
 		"matching":  "match: {namespaceSelector: {matchLabels: {team: a}}, podSelector: {matchLabels: {app: web}}}, ",
 		"required":  "required: true, match: {namespaceSelector: {matchLabels: {team: b}}, podSelector: {matchLabels: {app: web}}}, ",
 		"suspended": "suspend: true, ",
 		"elsewhere": "availableTo: {namespaceSelector: {matchLabels: {team: z}}}, ",
-	} {
-		text := fmt.Sprintf("{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: %s}, spec: {%sinject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: x}]}}}}", name, spec, name)
-		manifests = append(manifests, text)
 	}
-	return templatestest.Set(t, manifests...)
+	for name, spec := range specs {
+		specs[name] = "{" + spec + "inject: {spec: {initContainers: [{name: " + name + ", restartPolicy: Always, image: x}]}}}"
+	}
+	return setOf(t, specs)
 }
 
 // Whatever pod and namespace say, a decision by the metadata is the one for the whole pod,

@@ -27,13 +27,20 @@ func askingPod(t testing.TB, annotations string) map[string]any {
 	return podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{`+annotations+`}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}`)
 }
 
-func injectOnce(t testing.TB, set *templates.Set, pod map[string]any) Outcome {
+// injectIn injects into a pod that is created in the namespace.
+func injectIn(t testing.TB, in templates.Namespace, set *templates.Set, pod map[string]any) Outcome {
 	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
+	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: in, Templates: set})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// injectOnce is injectIn for a namespace that says nothing.
+func injectOnce(t testing.TB, set *templates.Set, pod map[string]any) Outcome {
+	t.Helper()
+	return injectIn(t, templates.Namespace{Name: "shop"}, set, pod)
 }
 
 func TestNoTemplateMatchesALabelThatAnotherOnePutOn(t *testing.T) {

@@ -95,9 +95,9 @@ func patched(t testing.TB, pod map[string]any, operations string) map[string]any
 
 func injectRequired(t testing.TB, set *templates.Set, pod map[string]any) map[string]any {
 	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
-	if err != nil || !out.Allowed {
-		t.Fatalf("%v %s", err, out.Message)
+	out := injectIn(t, shop, set, pod)
+	if !out.Allowed {
+		t.Fatal(out.Message)
 	}
 	return out.Pod
 }
@@ -113,6 +113,14 @@ func verifyRequired(t testing.TB, set *templates.Set, r Request, old map[string]
 		t.Fatalf("an outcome that contradicts itself: %+v", out)
 	}
 	return out.Message
+}
+
+// wantSays fails the test unless the message has the text, or is empty where no text is wanted.
+func wantSays(t testing.TB, why, got, want string) {
+	t.Helper()
+	if want == "" && got != "" || !strings.Contains(got, want) {
+		t.Errorf("%s: %q; want %q", why, got, want)
+	}
 }
 
 // The API server's ServiceAccount plugin adds this volume to each pod, and the mount to
@@ -149,9 +157,7 @@ func TestTheFinalPodHasEverythingThatARequiredTemplateRenders(t *testing.T) {
 		{"the pod opts out", `[{"op":"add","path":"/metadata/annotations/pillion.dev~1inject","value":"false"},{"op":"remove","path":"/spec/initContainers"}]`, "spec.initContainers[name=audit] is missing"},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, c.change)}, nil)
-		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
-			t.Errorf("%s: %q; want %q", c.why, got, c.says)
-		}
+		wantSays(t, c.why, got, c.says)
 	}
 }
 
@@ -166,14 +172,9 @@ func TestADeclaredSidecarMountsNothingButTheTokenWhereTheTokenGoes(t *testing.T)
 			{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":{"name":"audit","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}}`,
 	} {
 		pod := patched(t, injected, `[{"op":"remove","path":"/metadata/annotations"},{"op":"remove","path":"/spec/containers/1"},`+change+`]`)
-		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := injectIn(t, shop, set, pod)
 		for webhook, got := range map[string]string{"injected": out.Message, "verified": verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil)} {
-			if says == "" && got != "" || !strings.Contains(got, says) {
-				t.Errorf("%s: %q; want %q", webhook, got, says)
-			}
+			wantSays(t, webhook, got, says)
 		}
 	}
 }
@@ -215,13 +216,11 @@ func TestAFieldThatARequiredTemplateTakesAwayMayNotComeBack(t *testing.T) {
 		{`[{"op":"add","path":"/spec/containers/0/env/-","value":{"name":"DEBUG","value":"1"}}]`, "env"},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, c.change)}, nil)
-		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
-			t.Errorf("%s: %q; want %q", c.change, got, c.says)
-		}
+		wantSays(t, c.change, got, c.says)
 	}
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: injected, Namespace: shop, Templates: set})
-	if err != nil || len(out.Operations) != 0 {
-		t.Errorf("a second call: %v, %d operations", err, len(out.Operations))
+	out := injectIn(t, shop, set, injected)
+	if len(out.Operations) != 0 {
+		t.Errorf("a second call: %d operations", len(out.Operations))
 	}
 }
 
@@ -287,10 +286,7 @@ func TestAForgedContainerOfARequiredTemplateIsRefused(t *testing.T) {
 	status := recordtest.Forged{Templates: map[string]string{"audit": e.Template.Hash()}, Added: []string{"/spec/initContainers/name=audit"}}.Text()
 	forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}},
 		{"op":"add","path":"/spec/initContainers","value":[{"name":"audit","image":"evil:1","restartPolicy":"Always","command":["sleep"]}]}]`, status))
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: forged, Namespace: shop, Templates: set})
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := injectIn(t, shop, set, forged)
 	if !out.Allowed {
 		return // a refusal is as good
 	}
@@ -320,10 +316,10 @@ func TestASecondCallBesideARequiredTemplateChangesNothing(t *testing.T) {
 			spec["initContainers"] = []any{map[string]any{"name": "migrate", "image": "m:1"}}
 		}
 		once := injectRequired(t, set, pod)
-		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: once, Namespace: shop, Templates: set})
-		if err != nil || !out.Allowed || len(out.Operations) != 0 || !reflect.DeepEqual(out.Pod, once) {
+		out := injectIn(t, shop, set, once)
+		if !out.Allowed || len(out.Operations) != 0 || !reflect.DeepEqual(out.Pod, once) {
 			text := patch.Marshal(out.Operations)
-			rt.Fatalf("the second call: %v %s %s", err, out.Message, text)
+			rt.Fatalf("the second call: %s %s", out.Message, text)
 		}
 		if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: once}, nil); got != "" {
 			rt.Fatalf("verified: %s", got)
@@ -354,9 +350,7 @@ func TestNoAnnotationSwitchesTheVerificationOff(t *testing.T) {
 		} {
 			pod := patched(t, injected, `[{"op":"replace","path":"/metadata/annotations","value":`+annotations+`},{"op":"remove","path":"/spec/containers/1"}`+change+`]`)
 			got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil)
-			if says == "" && got != "" || !strings.Contains(got, says) {
-				t.Errorf("%s, %s: %q; want %q", why, change, got, says)
-			}
+			wantSays(t, why+", "+change, got, says)
 		}
 	}
 	ns := shop
@@ -393,9 +387,7 @@ func TestAnUpdateIsJudgedByTheContainersThatItChanges(t *testing.T) {
 		{"the sidecar's limits", "resize", old, `[{"op":"remove","path":"/spec/initContainers/0/resources"}]`, `must be {"limits":{"memory":"64Mi"}}`},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: c.subresource, Pod: patched(t, c.old, c.change)}, c.old)
-		if c.says == "" && got != "" || !strings.Contains(got, c.says) {
-			t.Errorf("%s: %q; want %q", c.why, got, c.says)
-		}
+		wantSays(t, c.why, got, c.says)
 	}
 }
 
@@ -414,10 +406,7 @@ func TestABrokenTemplatesOnErrorDecidesAboutThePodsThatItMatches(t *testing.T) {
 	} {
 		_, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec:\n  "+c.spec+"\n  inject: {spec: {nodeNam: x}}\n"), templates.Options{})
 		set := templates.NewSet([]templates.Entry{{Name: "bad", Err: errors.Join(err, errors.New("and more"))}})
-		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: podOf(t, plainPod), Namespace: templates.Namespace{Name: "shop", Labels: shop.Labels}, Templates: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := injectIn(t, templates.Namespace{Name: "shop", Labels: shop.Labels}, set, podOf(t, plainPod))
 		if text := out.Message + strings.Join(out.Warnings, " "); out.Allowed == c.refused || !strings.Contains(text, c.says) || c.says == "" && text != "" {
 			t.Errorf("%s: allowed %v, %q", c.why, out.Allowed, text)
 		}

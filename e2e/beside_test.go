@@ -171,7 +171,7 @@ func TestAVerticalPodAutoscalerBesidePillion(t *testing.T) {
 
 func (n *namespace) besideVPA(t *testing.T, name, prefix string, again admissionregistrationv1.ReinvocationPolicyType, ofSidecar string, wantCalls int) {
 	t.Helper()
-	called := otherWebhookCalledAgain(t, n, prefix, again, recommends)
+	called := otherWebhook(t, n, prefix, again, recommends)
 	eventually(t, soon, func() error {
 		before := called.Load()
 		if _, err := n.preview(t, newPod("probe", nil)); called.Load() == before {

@@ -6,8 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A cause is why a pod runs without its sidecar.
@@ -157,13 +155,7 @@ func (c cause) isMended(t *testing.T) {
 		injects(t, at.namespace, c.sidecar)
 	}
 	text += at.seen(t, append(c.remedy, restarted)...)
-	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(at.name).List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(pods.Items) != 1 {
-			err = fmt.Errorf("%d pods, want the new one alone", len(pods.Items))
-		}
-		return err
-	})
+	at.waitPods(t, 1, "") // the new one alone
 	now := at.seen(t, lookSidecars)
 	if !strings.Contains(now, c.sidecar) {
 		t.Errorf("the remedy brings no %s:\n%s%s", c.sidecar, text, now)

@@ -128,6 +128,16 @@ func (i issuer) keys(t *testing.T) map[string][]byte {
 	return map[string][]byte{corev1.TLSCertKey: i.PEM(), "ca.crt": i.PEM(), corev1.TLSPrivateKeyKey: key}
 }
 
+// is tells whether a certificate is the one that is wanted.
+func is(want *x509.Certificate) func(*x509.Certificate) error {
+	return func(cert *x509.Certificate) error {
+		if !cert.Equal(want) {
+			return errors.New("the new certificate is not served")
+		}
+		return nil
+	}
+}
+
 // signed is whether a certificate is one of the issuer's.
 func (i issuer) signed(cert *x509.Certificate) error { return cert.CheckSignatureFrom(i.Certificate) }
 
@@ -284,15 +294,7 @@ func (g *certsGround) renewLeafAndCA(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = waitFor(ctx, soon, func() error {
-			return g.allServe(ctx, func(cert *x509.Certificate) error {
-				if !cert.Equal(want) {
-					return errors.New("the renewed certificate is not served")
-				}
-				return nil
-			})
-		})
-		if err != nil {
+		if err := waitFor(ctx, soon, func() error { return g.allServe(ctx, is(want)) }); err != nil {
 			return err
 		}
 	}
@@ -332,7 +334,7 @@ func (g *certsGround) testCainjector(t *testing.T) {
 	}
 	took := eventually(t, soon, func() error {
 		bundle, err := g.bundle(t.Context())
-		if err == nil && !bytes.Equal(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})) {
+		if err == nil && !bytes.Equal(bundle, certificatePEM(ca)) {
 			err = fmt.Errorf("cainjector published\n%s", bundle)
 		}
 		return err
@@ -360,10 +362,7 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 	if before.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) {
 		t.Error("the CA was renewed with the same key")
 	}
-	want := []byte{}
-	for _, cert := range []*x509.Certificate{after, before} {
-		want = append(want, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})...)
-	}
+	want := append(certificatePEM(after), certificatePEM(before)...)
 	check := func() error {
 		bundle, err := g.bundle(t.Context())
 		if err == nil && !bytes.Equal(bundle, want) {
@@ -513,12 +512,7 @@ func (g *certsGround) testLostSecret(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return g.allServe(ctx, func(cert *x509.Certificate) error {
-				if !cert.Equal(want) {
-					return errors.New("the certificate of the new Secret is not served")
-				}
-				return nil
-			})
+			return g.allServe(ctx, is(want))
 		})
 	})
 }

@@ -212,9 +212,9 @@ func TestTheChartNamesOnlyPathsThatTheVersionBeforeServes(t *testing.T) {
 
 func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
 	t.Parallel()
-	container := only[appsv1.Deployment](t, render(t, "extraArgs={--config=more.yaml,--templates=/more}"), "Deployment").Spec.Template.Spec.Containers[0]
-	if n := len(container.Args); !slices.Equal(container.Args[n-2:], []string{"--config=more.yaml", "--templates=/more"}) {
-		t.Errorf("the arguments are %q", container.Args)
+	args := server(t, "extraArgs={--config=more.yaml,--templates=/more}").Args
+	if n := len(args); !slices.Equal(args[n-2:], []string{"--config=more.yaml", "--templates=/more"}) {
+		t.Errorf("the arguments are %q", args)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestAValueThatIsNotThereIsAsTheChartHasIt(t *testing.T) {
 		}
 	}
 	// What a null takes away of these is meant.
-	if limited := only[appsv1.Deployment](t, render(t, "resources.limits.memory=null"), "Deployment").Spec.Template.Spec.Containers[0].Resources.Limits; len(limited) > 0 {
+	if limited := server(t, "resources.limits.memory=null").Resources.Limits; len(limited) > 0 {
 		t.Errorf("without resources.limits.memory the limits are %v", limited)
 	}
 }
@@ -269,11 +269,7 @@ func TestAsManyMatchConditionsAsTheChartTakesAreAcceptedByTheAPIServer(t *testin
 		for i := range n {
 			fmt.Fprintf(&text, "{name: condition-%d, expression: 'true'},", i)
 		}
-		file := filepath.Join(t.TempDir(), "values.yaml")
-		if err := os.WriteFile(file, []byte(text.String()+"]}\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
+		return inFile(t, "values.yaml", text.String()+"]}\n")
 	}
 	out := must(t, "", "helm", "template", "many", checkout.Chart(), "-f", conditions(60),
 		"--show-only", "templates/webhook.yaml", "--show-only", "templates/validatingwebhook.yaml")
@@ -375,9 +371,6 @@ func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testin
 	if len(c.Webhooks) != 4 || c.Webhooks[0].Name != "namespaces.pillion.dev" {
 		t.Errorf("without webhook.required the entries are\n%s", pretty(c.Webhooks))
 	}
-	if args := only[appsv1.Deployment](t, off, "Deployment").Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--keep-required-label=false") {
-		t.Errorf("without webhook.required the arguments are %q", args)
-	}
 }
 
 func TestValuesReachTheObjects(t *testing.T) {
@@ -386,11 +379,6 @@ func TestValuesReachTheObjects(t *testing.T) {
 		"annotationPrefix=side.example.com", "webhook.name=second", "crds.install=false", "podDisruptionBudget.enabled=false")
 	deployment := only[appsv1.Deployment](t, objects, "Deployment")
 	container := deployment.Spec.Template.Spec.Containers[0]
-	for _, arg := range []string{"--library=fluent-bit,environment", "--annotation-prefix=side.example.com", "--webhook-configuration=second"} {
-		if !slices.Contains(container.Args, arg) {
-			t.Errorf("the arguments %q lack %s", container.Args, arg)
-		}
-	}
 	if *deployment.Spec.Replicas != 3 || len(container.VolumeMounts) != 2 {
 		t.Errorf("%d replicas, mounts %v; want 3, and the templates' and the values' files", *deployment.Spec.Replicas, container.VolumeMounts)
 	}
@@ -411,7 +399,7 @@ func TestValuesReachTheObjects(t *testing.T) {
 func TestAGlobalRegistryTakesThePlaceOfTheImages(t *testing.T) {
 	t.Parallel()
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	version := strings.TrimPrefix(image(t), "ghcr.io/pillion-dev/pillion:")
+	version := strings.TrimPrefix(server(t).Image, "ghcr.io/pillion-dev/pillion:")
 	for _, c := range []struct {
 		sets []string
 		want string
@@ -424,7 +412,7 @@ func TestAGlobalRegistryTakesThePlaceOfTheImages(t *testing.T) {
 		{[]string{"global.imageRegistry=", "image.repository=r.example.com/b", "image.tag=v1"}, "r.example.com/b:v1"},
 		{[]string{"global.other=x", "global.imageRegistry=null"}, "ghcr.io/pillion-dev/pillion:" + version},
 	} {
-		if got := image(t, c.sets...); got != c.want {
+		if got := server(t, c.sets...).Image; got != c.want {
 			t.Errorf("%v: %s, want %s", c.sets, got, c.want)
 		}
 	}
@@ -445,10 +433,10 @@ func TestAGlobalRegistryTakesThePlaceOfTheImages(t *testing.T) {
 	}
 }
 
-// image is the image of Pillion's pods.
-func image(t *testing.T, sets ...string) string {
+// server is the container of Pillion's pods.
+func server(t *testing.T, sets ...string) corev1.Container {
 	t.Helper()
-	return only[appsv1.Deployment](t, render(t, sets...), "Deployment").Spec.Template.Spec.Containers[0].Image
+	return only[appsv1.Deployment](t, render(t, sets...), "Deployment").Spec.Template.Spec.Containers[0]
 }
 
 func TestTheAdminPortIsThatOfTheValues(t *testing.T) {
@@ -470,17 +458,10 @@ func TestTheAdminPortIsThatOfTheValues(t *testing.T) {
 
 func TestNoRoleOfTheChartHasAWildcard(t *testing.T) {
 	t.Parallel()
-	for _, object := range render(t) {
-		if kind := object.GetKind(); kind != "Role" && kind != "ClusterRole" {
-			continue
-		}
-		var role rbacv1.ClusterRole
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
-			t.Fatal(err)
-		}
-		for _, rule := range role.Rules {
-			if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*") {
-				t.Errorf("%s %s has the rule %+v", object.GetKind(), object.GetName(), rule)
+	for role, rules := range roles(t, render(t)) {
+		for _, rule := range rules {
+			if slices.Contains(harms(rule, false), aWildcard) {
+				t.Errorf("%s has the rule %+v", role, rule)
 			}
 		}
 	}
@@ -503,21 +484,16 @@ func TestPillionsOwnPodsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 // about are the rules on certificates of the chart's roles, one "resource/name: verbs" each.
 func about(t *testing.T, objects rendered) []string {
 	t.Helper()
-	var rules []string
-	add := func(list []rbacv1.PolicyRule) {
-		for _, rule := range list {
+	var found []string
+	for _, rules := range roles(t, objects) {
+		for _, rule := range rules {
 			if resource := rule.Resources[0]; resource == "secrets" || strings.HasSuffix(resource, "webhookconfigurations") {
-				rules = append(rules, fmt.Sprintf("%s%v: %s", resource, rule.ResourceNames, strings.Join(rule.Verbs, " ")))
+				found = append(found, fmt.Sprintf("%s%v: %s", resource, rule.ResourceNames, strings.Join(rule.Verbs, " ")))
 			}
 		}
 	}
-	for _, object := range objects {
-		if kind := object.GetKind(); kind == "Role" || kind == "ClusterRole" {
-			add(only[rbacv1.ClusterRole](t, rendered{object}, kind).Rules)
-		}
-	}
-	slices.Sort(rules)
-	return rules
+	slices.Sort(found)
+	return found
 }
 
 func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
@@ -552,12 +528,13 @@ func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
 	}
 }
 
-func TestCertificateValuesReachPillion(t *testing.T) {
+func TestValuesReachPillionAsArguments(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		sets []string
-		want []string
-	}{
+	for _, c := range []struct{ sets, want []string }{
+		{[]string{"library={fluent-bit,environment}", "annotationPrefix=side.example.com", "webhook.name=second"}, []string{"--library=fluent-bit,environment", "--annotation-prefix=side.example.com", "--webhook-configuration=second"}},
+		{[]string{"webhook.required.enabled=false"}, []string{"--keep-required-label=false"}},
+		{[]string{"webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"},
+			[]string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"}},
 		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.keyAlgorithm=RSA", "certs.secretName=own"},
 			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--key-algorithm=RSA", "--ca-secret=own"}},
 		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"},
@@ -565,14 +542,17 @@ func TestCertificateValuesReachPillion(t *testing.T) {
 		{[]string{"certs.provider=cert-manager", "certs.certManager.secretName=own"}, []string{"--serving-secret=own", "--publish-ca=false"}},
 		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"--cert-file=/etc/pillion/certificate/tls.crt", "--key-file=/etc/pillion/certificate/tls.key"}},
 	} {
-		objects := render(t, c.sets...)
-		args := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0].Args
+		args := server(t, c.sets...).Args
 		for _, want := range c.want {
 			if !slices.Contains(args, want) {
 				t.Errorf("with %q the arguments %q lack %s", c.sets, args, want)
 			}
 		}
 	}
+}
+
+func TestCertManagersObjectsAreAsTheValuesSay(t *testing.T) {
+	t.Parallel()
 	annotated := func(sets ...string) string {
 		c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, render(t, sets...), "MutatingWebhookConfiguration")
 		return c.Annotations["cert-manager.io/inject-ca-from"]
@@ -643,6 +623,8 @@ var hardened = map[string][]string{
 	"cert-manager": {"rbac.hardened=true", "certs.provider=cert-manager"},
 }
 
+const aWildcard = "a wildcard"
+
 // harms are the verbs of a rule that a hardened installation must not have, with the reason.
 func harms(rule rbacv1.PolicyRule, clusterWide bool) []string {
 	var harms []string
@@ -655,7 +637,7 @@ func harms(rule rbacv1.PolicyRule, clusterWide bool) []string {
 		return slices.ContainsFunc(list, func(s string) bool { return slices.Contains(wanted, s) })
 	}
 	writes := any(rule.Verbs, "create", "update", "patch", "delete", "deletecollection", "*")
-	say(any(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*"), "a wildcard")
+	say(any(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*"), aWildcard)
 	say(any(rule.APIGroups, registrationGroup) && writes, "a webhook configuration can be written")
 	say(any(rule.APIGroups, registrationGroup) && len(rule.ResourceNames) == 0, "every webhook configuration can be read")
 	say(any(rule.Resources, "secrets") && writes, "a Secret can be written")
@@ -763,14 +745,8 @@ func holdsNamespaces(t *testing.T, objects rendered) bool {
 	return ok
 }
 
-func TestTheCAOfClientsReachesPillion(t *testing.T) {
+func TestAnotherCAOfClientsReplacesThePods(t *testing.T) {
 	t.Parallel()
-	args := only[appsv1.Deployment](t, render(t, "webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"), "Deployment").Spec.Template.Spec.Containers[0].Args
-	for _, want := range []string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"} {
-		if !slices.Contains(args, want) {
-			t.Errorf("the arguments %q lack %s", args, want)
-		}
-	}
 	checksum := func(ca string) string {
 		return only[appsv1.Deployment](t, render(t, "webhook.clientCA="+ca), "Deployment").Spec.Template.Annotations["checksum/files"]
 	}

@@ -162,6 +162,20 @@ func (n *namespace) preview(t *testing.T, pod *corev1.Pod) (*corev1.Pod, error) 
 	return n.client.CoreV1().Pods(n.name).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
+// waitPods waits until the namespace has so many pods that a label selector finds.
+func (n *namespace) waitPods(t *testing.T, count int, selector string) (pods []corev1.Pod) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		list, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: selector})
+		if err == nil && len(list.Items) != count {
+			err = fmt.Errorf("%d pods of %q, want %d", len(list.Items), selector, count)
+		}
+		pods = list.Items
+		return err
+	})
+	return pods
+}
+
 // previews waits until the pod, by dry run, is as want says, and returns how long that took.
 func (n *namespace) previews(t *testing.T, limit time.Duration, in *corev1.Pod, want func(*corev1.Pod) bool) time.Duration {
 	t.Helper()

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,6 +23,20 @@ func (n *namespace) pillionsEvents(t *testing.T) []eventsv1.Event {
 		}
 	}
 	return all
+}
+
+// waitEvent waits until Pillion tells of an object of the kind what is in the note.
+func (n *namespace) waitEvent(t *testing.T, kind, reason, note string) {
+	t.Helper()
+	eventually(t, 2*soon, func() error {
+		all := n.pillionsEvents(t)
+		for _, e := range all {
+			if e.Reason == reason && e.Regarding.Kind == kind && e.Regarding.UID != "" && strings.Contains(e.Note, note) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s on a %s with %q among %s", reason, kind, note, pretty(all))
+	})
 }
 
 // What the cluster refuses because of a sidecar, after Pillion admitted the pod, is an event on the
@@ -75,12 +88,7 @@ func TestWhatASidecarCostsAWorkloadShowsWhereItIsDescribed(t *testing.T) {
 			}
 			if c.reason == "" {
 				n.mustCreate(t, newPod("later", nil))
-				eventually(t, soon, func() error {
-					if pods := must(t, "", "kubectl", "-n", n.name, "get", "pods", "-l", "app=web", "-o", "name"); pods == "" {
-						return errors.New("the Deployment has no pod")
-					}
-					return nil
-				})
+				n.waitPods(t, 1, "app=web")
 				if all := n.pillionsEvents(t); len(all) > 0 {
 					t.Errorf("events about a workload whose pods come to be:\n%s", pretty(all))
 				}
@@ -104,12 +112,7 @@ func TestWhatASidecarCostsAWorkloadShowsWhereItIsDescribed(t *testing.T) {
 			// The runbook's remedy. The controller tries again after a pause, and at once when its workload changes.
 			must(t, "", "kubectl", "annotate", "namespace", n.name, side+".pillion.dev/memory=32Mi", "--overwrite")
 			must(t, "", "kubectl", "-n", n.name, "scale", "deployment", "web", "--replicas=2")
-			eventually(t, soon, func() error {
-				if pods := must(t, "", "kubectl", "-n", n.name, "get", "pods", "-l", "app=web", "-o", "name"); pods == "" {
-					return errors.New("the Deployment has no pod after the remedy")
-				}
-				return nil
-			})
+			n.waitPods(t, 2, "app=web")
 		})
 	}
 }
@@ -143,11 +146,5 @@ func TestAWorkloadThatSelectsByPillionsLabelsIsRefused(t *testing.T) {
 			t.Errorf("%s: %v\n%s", what, err, stderr)
 		}
 	}
-	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "pillion.dev/injected=true," + key + "!=0123456789"})
-		if err == nil && len(pods.Items) != 1 {
-			err = fmt.Errorf("%d injected pods with the hash of now", len(pods.Items))
-		}
-		return err
-	})
+	n.waitPods(t, 1, "pillion.dev/injected=true,"+key+"!=0123456789")
 }

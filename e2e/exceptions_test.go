@@ -65,23 +65,10 @@ func TestAnExceptionOfARequiredTemplateEndsByTheClock(t *testing.T) {
 	}
 
 	// The team is told at the apply, and its pods run without the sidecar.
-	_, said, err := run(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := kubectlSays(t, workloadOf("Deployment", "web", "", "", ""), "-n", n.name, "apply", "-f", "-")
 	told := "the pod is excepted until " + until.Format(time.RFC3339) + " by the exception legacy: OPS-123: moves"
-	wantWarnings(t, strings.ReplaceAll(said, " …\nWarning: … ", " "), "pods of Deployment web: Excepted: without "+m.name+": it is required here, and "+told)
-	var running corev1.Pod
-	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-		if err == nil && len(pods.Items) != 1 {
-			err = fmt.Errorf("%d pods", len(pods.Items))
-		}
-		if err == nil {
-			running = pods.Items[0]
-		}
-		return err
-	})
+	wantWarnings(t, said, "pods of Deployment web: Excepted: without "+m.name+": it is required here, and "+told)
+	running := n.waitPods(t, 1, "app=web")[0]
 	if sidecar(&running, m.name) != nil {
 		t.Errorf("an excepted pod has %s", containerNames(&running))
 	}

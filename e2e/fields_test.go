@@ -240,7 +240,7 @@ func TestARequiredTemplateMissesAFieldThatTheAPIServerDoesNotServe(t *testing.T)
 		}
 	}
 	team := unique("team")
-	m := manifest{name: unique("audit"), spec: "\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: " + team + "}}}" + gated}
+	m := requiredFor(team, gated)
 	m.apply(t)
 	waitRequired(t, map[string]string{"team": team})
 	n := newNamespace(t, nil, map[string]string{"team": team, injectionLabel: "enforced"})

@@ -45,7 +45,7 @@ func (n *namespace) flood(t *testing.T, patch string) (stop func() int64) {
 func TestATenantWhoWritesItsNamespaceAllTheTimeKeepsNoLabelAway(t *testing.T) {
 	t.Parallel()
 	team := unique("team")
-	m := requiredFor(team)
+	m := requiredFor(team, sidecarSpec)
 	m.apply(t)
 	waitRequired(t, map[string]string{"team": team})
 	for what, patch := range map[string]string{
@@ -55,7 +55,7 @@ func TestATenantWhoWritesItsNamespaceAllTheTimeKeepsNoLabelAway(t *testing.T) {
 		asks, late := newNamespace(t, nil, nil), newNamespace(t, nil, map[string]string{"team": team + "-late"})
 		stopAsks, stopLate := asks.flood(t, patch), late.flood(t, patch)
 		asks.mustPatch(t, asksNow)
-		lateTemplate := requiredFor(team + "-late")
+		lateTemplate := requiredFor(team+"-late", sidecarSpec)
 		lateTemplate.apply(t)
 		took := eventually(t, soon, func() error { return asks.hasInjection(t, "enforced") })
 		tookLate := eventually(t, soon, func() error {

@@ -102,18 +102,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	t.Run("an event is on the namespace", func(t *testing.T) {
 		must(t, fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: refused}\nspec: {template: {metadata: {annotations: {%s.%s/log-level: loud}}, spec: {restartPolicy: Never, containers: [{name: app, image: busybox}]}}}\n", own.name, prefix),
 			"kubectl", "-n", n.name, "apply", "-f", "-")
-		eventually(t, soon, func() error {
-			list, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			for _, e := range list.Items {
-				if e.ReportingController == "pillion" && e.Regarding.Kind == "Namespace" && e.Regarding.UID != "" && e.Reason == "BadParameter" {
-					return nil
-				}
-			}
-			return fmt.Errorf("no event of Pillion on the namespace:\n%s", pretty(list.Items))
-		})
+		n.waitEvent(t, "Namespace", "BadParameter", "")
 	})
 
 	t.Run("nobody is answered but the API server", func(t *testing.T) {

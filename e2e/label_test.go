@@ -39,15 +39,15 @@ func (n *namespace) hasLabel(t *testing.T, want bool) error {
 	return nil
 }
 
-// requiredFor is a template that is required in the namespaces of a team.
-func requiredFor(team string) manifest {
-	return manifest{name: unique("audit"), spec: fmt.Sprintf("\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: %s}}}", team) + sidecarSpec}
+// requiredFor is a template of that spec that is required in the namespaces of a team.
+func requiredFor(team, spec string) manifest {
+	return manifest{name: unique("audit"), spec: fmt.Sprintf("\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: %s}}}", team) + spec}
 }
 
 func TestTheLabelFollowsTheRequiredTemplates(t *testing.T) {
 	t.Parallel()
 	team := unique("team")
-	m := requiredFor(team)
+	m := requiredFor(team, sidecarSpec)
 	there := newNamespace(t, nil, map[string]string{"team": team})
 	other := newNamespace(t, nil, map[string]string{"team": unique("team")})
 	if err := there.hasLabel(t, false); err != nil {

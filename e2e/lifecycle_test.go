@@ -437,7 +437,7 @@ func TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt(t *testing.T) {
 // Not in parallel: it takes Pillion away from the others.
 func TestWhatTheWebhookForNamespacesMissesIsMadeUpFor(t *testing.T) {
 	team := unique("team")
-	m := requiredFor(team)
+	m := requiredFor(team, sidecarSpec)
 	m.apply(t)
 	stripped := newNamespace(t, nil, map[string]string{"team": team})
 	eventually(t, soon, func() error { return stripped.hasLabel(t, true) })

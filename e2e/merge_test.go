@@ -53,13 +53,7 @@ spec:
 `, n.name)
 	apply := []string{"apply", "--server-side", "-f", "-"}
 	must(t, manifests, "kubectl", apply...)
-	eventually(t, soon, func() error { // the controllers come to rest
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(pods.Items) != 2 {
-			err = fmt.Errorf("%d pods, want 2", len(pods.Items))
-		}
-		return err
-	})
+	n.waitPods(t, 2, "") // the controllers come to rest
 	state := func() string {
 		return must(t, "", "kubectl", "-n", n.name, "get", "pod/alone", "-o", "jsonpath={.metadata.labels}{.metadata.annotations}{.spec.initContainers}{.spec.containers}{.spec.volumes}") +
 			must(t, "", "kubectl", "-n", n.name, "get", "deployment/web", "-o", "jsonpath= {.metadata.generation}")

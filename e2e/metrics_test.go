@@ -186,9 +186,7 @@ func TestWhatIsForTheOperatorAndForGrafanaIsRenderedOnlyWhereAskedFor(t *testing
 	if strings.TrimSpace(config.Data["pillion.json"]) != strings.TrimSpace(string(file)) || config.Annotations["grafana_folder"] != "Kubernetes" {
 		t.Errorf("the ConfigMap has not the dashboard, or not the annotation: %v", config.Annotations)
 	}
-	if _, _, err := run(t, "", "helm", "template", "p", checkout.Chart(), "--set", "metrics.serviceMonitor.enabled=true,metrics.service.enabled=false"); err == nil || !strings.Contains(err.Error(), "metrics.serviceMonitor.enabled needs metrics.service.enabled") {
-		t.Errorf("a ServiceMonitor without a Service is not refused: %v", err)
-	}
+	refuses(t, []string{"metrics.serviceMonitor.enabled=true", "metrics.service.enabled=false"}, []string{"metrics.serviceMonitor.enabled needs metrics.service.enabled"})
 }
 
 // dashboard is what a test reads of a Grafana dashboard.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
@@ -75,13 +73,7 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 	n.deploy(t, "web", 2, newPod("", nil).Spec)
 	n.mustCreate(t, newPod("early", nil))
 	n.mustCreate(t, newPod("quiet", map[string]string{injectAnnotation: "false"}))
-	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
-		if err == nil && len(pods.Items) != 4 {
-			err = fmt.Errorf("%d pods, want 4", len(pods.Items))
-		}
-		return err
-	})
+	n.waitPods(t, 4, "")
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"="+m.name)
 	injects(t, n, m.name)
 	n.mustCreate(t, newPod("late", nil))

@@ -133,26 +133,26 @@ func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 	tests := []struct {
 		kind     string
 		manifest string
-		commands [][]string // of kubectl
+		command  []string // of kubectl
 		pods     int
 		want     func(*corev1.Pod) error
 	}{
 		{
 			kind:     "Deployment",
 			manifest: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2, selector: {matchLabels: {app: web}}, template: " + serving + "}",
-			commands: [][]string{{"rollout", "status", "deployment/web", "--timeout=90s"}},
+			command:  []string{"rollout", "status", "deployment/web", "--timeout=90s"},
 			pods:     2, want: ready,
 		},
 		{
 			kind:     "DaemonSet",
 			manifest: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: web}}, template: " + serving + "}",
-			commands: [][]string{{"rollout", "status", "daemonset/web", "--timeout=90s"}},
+			command:  []string{"rollout", "status", "daemonset/web", "--timeout=90s"},
 			pods:     1, want: ready,
 		},
 		{
 			kind:     "Job",
 			manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: web}\nspec: {completions: 2, parallelism: 2, template: " + ending + "}",
-			commands: [][]string{{"wait", "--for=condition=Complete", "job/web", "--timeout=90s"}},
+			command:  []string{"wait", "--for=condition=Complete", "job/web", "--timeout=90s"},
 			pods:     2, want: phase(corev1.PodSucceeded),
 		},
 	}
@@ -161,14 +161,8 @@ func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 			t.Parallel()
 			n := newNamespace(t, asking("fluent-bit"), enforced())
 			must(t, test.manifest, "kubectl", "-n", n.name, "apply", "-f", "-")
-			for _, command := range test.commands {
-				must(t, "", "kubectl", append([]string{"-n", n.name}, command...)...)
-			}
-			pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{LabelSelector: "app=web"})
-			if err != nil || len(pods.Items) != test.pods {
-				t.Fatalf("%d pods (%v), want %d", len(pods.Items), err, test.pods)
-			}
-			for _, pod := range pods.Items {
+			must(t, "", "kubectl", append([]string{"-n", n.name}, test.command...)...)
+			for _, pod := range n.waitPods(t, test.pods, "app=web") {
 				if got := containerNames(&pod); got != "fluent-bit app" {
 					t.Errorf("pod %s has the containers %s, want fluent-bit app", pod.Name, got)
 				}

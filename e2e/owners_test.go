@@ -233,14 +233,7 @@ func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testi
 		t.Fatal(err)
 	}
 	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
-	eventually(t, soon, func() error {
-		for _, e := range n.pillionsEvents(t) {
-			if e.Reason == "LabelNotWritten" && e.Regarding.Kind == "Namespace" && strings.Contains(e.Note, "kubectl label namespace "+n.name+" pillion.dev/injection-") {
-				return nil
-			}
-		}
-		return fmt.Errorf("no event LabelNotWritten among %s", pretty(n.pillionsEvents(t)))
-	})
+	n.waitEvent(t, "Namespace", "LabelNotWritten", "kubectl label namespace "+n.name+" pillion.dev/injection-")
 	for _, texts := range [][]string{{"pillion_namespace_label_writes_total", `label="pillion.dev/injection"`, `outcome="conflict"`}, {`pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`}} {
 		if err := metric(shared.Replicas(ground.Namespace)[0], texts...); err != nil {
 			t.Error(err)
@@ -304,14 +297,7 @@ func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
 	if err := n.hasInjection(t, "enabled"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 2*soon, func() error {
-		for _, e := range n.pillionsEvents(t) {
-			if e.Reason == "LabelNotWritten" && e.Regarding.Kind == "Namespace" && strings.Contains(e.Note, "remove labels and annotations") {
-				return nil
-			}
-		}
-		return fmt.Errorf("no event LabelNotWritten among %s", pretty(n.pillionsEvents(t)))
-	})
+	n.waitEvent(t, "Namespace", "LabelNotWritten", "remove labels and annotations")
 	if err := metric(shared.Replicas(ground.Namespace)[0], `pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`); err != nil {
 		t.Error(err)
 	}

@@ -8,15 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// applyDry applies a manifest by dry run, as a person does, and returns the warnings that
-// kubectl prints. Long sentences are joined again.
-func (n *namespace) applyDry(t *testing.T, manifest string) string {
+// kubectlSays returns the warnings that kubectl prints. Long sentences are joined again.
+func kubectlSays(t *testing.T, input string, args ...string) string {
 	t.Helper()
-	_, stderr, err := run(t, manifest, "kubectl", "-n", n.name, "apply", "--dry-run=server", "-f", "-")
+	_, stderr, err := run(t, input, "kubectl", args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(stderr, " …\nWarning: … ", " ")
+}
+
+// applyDry returns the warnings about a manifest that a person applies by dry run.
+func (n *namespace) applyDry(t *testing.T, manifest string) string {
+	t.Helper()
+	return kubectlSays(t, manifest, "-n", n.name, "apply", "--dry-run=server", "-f", "-")
 }
 
 // wantWarnings fails the test unless there are so many warnings, which have the texts.
@@ -139,20 +144,14 @@ func TestTheCommandOfAPreviewMovesTheAnnotationToThePods(t *testing.T) {
 	t.Parallel()
 	name := newTemplate(t)
 	n := newNamespace(t, nil, nil)
-	_, stderr, err := run(t, workloadOf("Deployment", "web", ", annotations: {pillion.dev/inject: "+name+"}", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, command, ok := strings.Cut(stderr, "Warning: kubectl ")
+	said := kubectlSays(t, workloadOf("Deployment", "web", ", annotations: {pillion.dev/inject: "+name+"}", "", ""), "-n", n.name, "apply", "-f", "-")
+	_, command, ok := strings.Cut(said, "Warning: kubectl ")
 	command, _, _ = strings.Cut(command, "\n")
 	args, patch, quoted := strings.Cut(command, " -p '")
 	if !ok || !quoted {
-		t.Fatalf("no command:\n%s", stderr)
+		t.Fatalf("no command:\n%s", said)
 	}
-	_, stderr, err = run(t, "", "kubectl", append(strings.Fields(args), "-p", strings.TrimSuffix(patch, "'"))...)
-	if err != nil || stderr != "" {
-		t.Errorf("%v\n%s", err, stderr)
-	}
+	wantWarnings(t, kubectlSays(t, "", append(strings.Fields(args), "-p", strings.TrimSuffix(patch, "'"))...))
 	eventually(t, soon, func() error {
 		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
 		for _, pod := range pods.Items {

@@ -86,38 +86,30 @@ func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, nil)
 	must(t, workloadOf("Pod", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
-	kubectl := func(args ...string) string {
-		t.Helper()
-		_, stderr, err := run(t, "", "kubectl", args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.ReplaceAll(stderr, " …\nWarning: … ", " ")
-	}
 	for _, excluded := range []string{"kube-system", "pillion-system"} {
 		none := "the annotation pillion.dev/inject has no effect in the namespace " + excluded + ": it is excluded"
-		wantWarnings(t, kubectl("annotate", "namespace", excluded, "pillion.dev/inject=fluent-bit", "--dry-run=server"), none)
-		wantWarnings(t, kubectl("annotate", "namespace", excluded, "pillion.dev/inject=false", "--dry-run=server"))
+		wantWarnings(t, kubectlSays(t, "", "annotate", "namespace", excluded, "pillion.dev/inject=fluent-bit", "--dry-run=server"), none)
+		wantWarnings(t, kubectlSays(t, "", "annotate", "namespace", excluded, "pillion.dev/inject=false", "--dry-run=server"))
 		in := &namespace{name: excluded}
 		for _, kind := range []string{"Deployment", "CronJob", "Pod"} {
 			wantWarnings(t, in.applyDry(t, workloadOf(kind, "asks", "", "pillion.dev/inject: fluent-bit", "")), none)
 		}
 	}
 	// A running pod.
-	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=fluent-bit"), "the pod web stays as it is: the annotation pillion.dev/inject is read only when a pod is created")
-	wantWarnings(t, kubectl("-n", n.name, "annotate", "pod", "web", "example.com/inject=fluent-bit"))
-	wantWarnings(t, kubectl("-n", n.name, "label", "pod", "web", "team=web"))
+	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=fluent-bit"), "the pod web stays as it is: the annotation pillion.dev/inject is read only when a pod is created")
+	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "annotate", "pod", "web", "example.com/inject=fluent-bit"))
+	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "label", "pod", "web", "team=web"))
 	// Prefixes that look like Pillion's, once.
 	for _, key := range []string{"pillion.io/inject", "pilion.dev/inject", "pillions.dev/inject", "pillino.dev/inject", "pillion/inject"} {
-		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=fluent-bit"), "the annotation "+key+" is not recognised by Pillion; did you mean pillion.dev/inject?")
+		wantWarnings(t, kubectlSays(t, "", "annotate", "namespace", n.name, key+"=fluent-bit"), "the annotation "+key+" is not recognised by Pillion; did you mean pillion.dev/inject?")
 		wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "asks", "", key+": fluent-bit", "")), "the annotation "+key+" is not recognised")
 	}
 	for _, key := range []string{"sidecar.istio.io/inject", "linkerd.io/inject", "example.com/inject", "pillion.example.com/inject", "pillion.io/injects"} {
-		wantWarnings(t, kubectl("annotate", "namespace", n.name, key+"=true"))
+		wantWarnings(t, kubectlSays(t, "", "annotate", "namespace", n.name, key+"=true"))
 	}
 	if got := n.reviews(t, "preview", 0); got != 0 {
 		t.Errorf("%d previews in a namespace that never asked", got)
 	}
 	// The label alone, as for another injector.
-	wantWarnings(t, kubectl("label", "namespace", n.name, injectionLabel+"=enabled"), "namespace "+n.name+": the label "+injectionLabel+" asks for no sidecar")
+	wantWarnings(t, kubectlSays(t, "", "label", "namespace", n.name, injectionLabel+"=enabled"), "namespace "+n.name+": the label "+injectionLabel+" asks for no sidecar")
 }

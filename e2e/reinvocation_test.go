@@ -25,22 +25,10 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// otherWebhook is somebody else's mutating webhook for one namespace. It runs after
+// otherWebhook is somebody else's mutating webhook for one namespace. It runs before or after
 // Pillion, since webhooks run in the order of their configurations' names. Change gets
 // each pod and returns the operations of a JSON patch, none if it has nothing to say.
-func otherWebhook(t *testing.T, n *namespace, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
-	t.Helper()
-	return otherWebhookNamed(t, n, "zz-other", change)
-}
-
-// otherWebhookNamed is otherWebhook with a name that begins so: before or after Pillion's.
-func otherWebhookNamed(t *testing.T, n *namespace, prefix string, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
-	t.Helper()
-	return otherWebhookCalledAgain(t, n, prefix, admissionregistrationv1.NeverReinvocationPolicy, change)
-}
-
-// otherWebhookCalledAgain is otherWebhookNamed with a policy about being called again.
-func otherWebhookCalledAgain(t *testing.T, n *namespace, prefix string, again admissionregistrationv1.ReinvocationPolicyType, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
+func otherWebhook(t *testing.T, n *namespace, prefix string, again admissionregistrationv1.ReinvocationPolicyType, change func(*corev1.Pod) []map[string]any) (calls *atomic.Int64) {
 	t.Helper()
 	calls = &atomic.Int64{}
 	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,8 +180,8 @@ func TestOtherWebhooksBeforeAndAfterMayDoWhatTheyLike(t *testing.T) {
 	t.Parallel()
 	name := served(t, meshSpec)
 	n := newNamespace(t, asking(name), nil)
-	waitCalled(t, n, otherWebhookNamed(t, n, "aa-other", meddle("early")))
-	waitCalled(t, n, otherWebhook(t, n, meddle("late")))
+	waitCalled(t, n, otherWebhook(t, n, "aa-other", admissionregistrationv1.NeverReinvocationPolicy, meddle("early")))
+	waitCalled(t, n, otherWebhook(t, n, "zz-other", admissionregistrationv1.NeverReinvocationPolicy, meddle("late")))
 	web := newPod("web", nil)
 	web.Spec.Containers[0].ReadinessProbe = probe("/ready")
 	web.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", Value: "2"}}
@@ -229,7 +217,7 @@ func TestAPodThatComesTwiceIsCountedOnce(t *testing.T) {
 	template := newTemplate(t)
 	n := newNamespace(t, map[string]string{injectAnnotation: template}, nil)
 	injects(t, n, template)
-	otherWebhook(t, n, func(pod *corev1.Pod) []map[string]any {
+	otherWebhook(t, n, "zz-other", admissionregistrationv1.NeverReinvocationPolicy, func(pod *corev1.Pod) []map[string]any {
 		return []map[string]any{{"op": "add", "path": "/metadata/labels", "value": map[string]string{"other": "was-here"}}}
 	})
 	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return pod.Labels["other"] != "" })

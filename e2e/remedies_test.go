@@ -654,19 +654,11 @@ spec:
     spec: {containers: [{name: app, image: "registry.example.com/app:1"}]}
 `, n.name, own, key))
 	}
-	warned := func(file string) string {
-		t.Helper()
-		_, stderr, err := run(t, "", "kubectl", "apply", "-f", file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return stderr
-	}
-	if got := warned(web("pillion.dev/inject: fluent-bit", "pillion.dev/injct")); !strings.Contains(got, "has no effect on the Deployment itself") || !strings.Contains(got, "is not recognised") {
+	if got := kubectlSays(t, "", "apply", "-f", web("pillion.dev/inject: fluent-bit", "pillion.dev/injct")); !strings.Contains(got, "has no effect on the Deployment itself") || !strings.Contains(got, "is not recognised") {
 		t.Errorf("kubectl apply warns of\n%s", got)
 	}
 	does(t, "kubectl -n "+n.name+" annotate deployment web pillion.dev/inject-")
-	if got := warned(web("", "pillion.dev/inject")); strings.Contains(got, "has no effect") || strings.Contains(got, "is not recognised") {
+	if got := kubectlSays(t, "", "apply", "-f", web("", "pillion.dev/inject")); strings.Contains(got, "has no effect") || strings.Contains(got, "is not recognised") {
 		t.Errorf("corrected, kubectl apply warns of\n%s", got)
 	}
 	// A new pod gets the image that the template has now.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -24,12 +25,10 @@ func newRequired(t *testing.T, labels map[string]string) (m manifest, n *namespa
 func newRequiredBy(t *testing.T, spec string, labels map[string]string) (m manifest, n *namespace) {
 	t.Helper()
 	team := unique("team")
-	m = manifest{name: unique("audit"), spec: fmt.Sprintf("\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: %s}}}", team) + spec}
+	m = requiredFor(team, spec)
 	m.apply(t)
 	all := map[string]string{"team": team}
-	for key, value := range labels {
-		all[key] = value
-	}
+	maps.Copy(all, labels)
 	waitRequired(t, all)
 	n = newNamespace(t, nil, all)
 	injects(t, n, m.name)
@@ -146,10 +145,9 @@ inject: {spec: {initContainers: [{name: NAME, image: "registry.example.com/tool:
 // An attacker's many fresh namespaces in a second, each with a pod as soon as it can be.
 func TestNoPodOfFreshNamespacesGoesWithoutTheRequiredSidecar(t *testing.T) {
 	t.Parallel()
-	maker, m := asMaker(t), requiredFor(unique("team"))
+	maker, team := asMaker(t), unique("team")
+	m := requiredFor(team, sidecarSpec)
 	m.apply(t)
-	_, team, _ := strings.Cut(m.spec, "team: ")
-	team, _, _ = strings.Cut(team, "}")
 	waitRequired(t, map[string]string{"team": team})
 	const namespaces = 30
 	bare := make([]string, namespaces)

@@ -260,6 +260,24 @@ spec:
 	})
 }
 
+// holds is what check says where a policy is as its template.
+const holds = "API servers hold pods to the required template"
+
+// saidOfPolicy waits until check has one finding about the policy of a template, whose remedy begins
+// so, and returns the remedy.
+func saidOfPolicy(t *testing.T, template, result, says, begins string) (remedy []string) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		_, found := checking(t).find("required-policies", template)
+		if len(found) != 1 || found[0].Result != result || !strings.Contains(found[0].Says, says) || !strings.HasPrefix(strings.Join(found[0].Remedy, "\n"), begins) {
+			return fmt.Errorf("found %+v, want %s: %s, and %s", found, result, says, begins)
+		}
+		remedy = found[0].Remedy
+		return nil
+	})
+	return remedy
+}
+
 // Check says of each required template whether API servers hold pods to it themselves, and what it
 // names as a remedy mends what was done to the policy.
 func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T) {
@@ -271,20 +289,6 @@ func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T
 	patch := func(kind, name, patch string) {
 		must(t, "", "kubectl", "patch", kind, name, "--type=json", "-p", patch)
 	}
-	// said waits for one finding about the template, and returns its remedy.
-	said := func(result, says string) (remedy []string) {
-		t.Helper()
-		eventually(t, soon, func() error {
-			_, found := checking(t).find("required-policies", m.name)
-			if len(found) != 1 || found[0].Result != result || !strings.Contains(found[0].Says, says) {
-				return fmt.Errorf("found %+v, want %s: %s", found, result, says)
-			}
-			remedy = found[0].Remedy
-			return nil
-		})
-		return remedy
-	}
-	const holds = "API servers hold pods to the required template"
 	for _, damage := range []struct {
 		what         string
 		do           func()
@@ -308,10 +312,10 @@ func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T
 		}, "failed", "there should be none: template " + m.name + ": it is suspended", "has no admission policy, and can have none"},
 	} {
 		damage.do()
-		for _, command := range said(damage.result, damage.says) {
+		for _, command := range saidOfPolicy(t, m.name, damage.result, damage.says, "") {
 			does(t, command)
 		}
-		said("ok", damage.after)
+		saidOfPolicy(t, m.name, "ok", damage.after, "")
 		if t.Failed() {
 			t.Fatal(damage.what)
 		}
@@ -321,21 +325,13 @@ func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T
 // The policy that the chart makes is the one that the command prints, also as the API server stored
 // it; and the remedies that check names for it, with the chart in the place of CHART, bring it back.
 func TestCheckKnowsThePolicyThatTheChartMadeAndHowToBringItBack(t *testing.T) {
-	m := requiredFor(unique("team"))
+	m := requiredFor(unique("team"), sidecarSpec)
 	policy := "required-" + m.name + ".pillion.dev"
-	said := func(result, says, remedy string) (command string) {
+	// mends runs the first command of the remedy.
+	mends := func(result, says, begins string) {
 		t.Helper()
-		eventually(t, soon, func() error {
-			_, found := checking(t).find("required-policies", m.name)
-			if len(found) != 1 || found[0].Result != result || !strings.Contains(found[0].Says, says) || remedy != "" && !strings.HasPrefix(found[0].Remedy[0], remedy) {
-				return fmt.Errorf("found %+v, want %s: %s, and %s", found, result, says, remedy)
-			}
-			if remedy != "" {
-				command = strings.ReplaceAll(found[0].Remedy[0], "CHART", checkout.Chart())
-			}
-			return nil
-		})
-		return command
+		does(t, strings.ReplaceAll(saidOfPolicy(t, m.name, result, says, begins)[0], "CHART", checkout.Chart()))
+		saidOfPolicy(t, m.name, "ok", holds, "")
 	}
 	upgrade := upgradeOf(installed...)
 	t.Cleanup(func() {
@@ -348,18 +344,13 @@ func TestCheckKnowsThePolicyThatTheChartMadeAndHowToBringItBack(t *testing.T) {
 	})
 	must(t, "", "helm", append(upgrade, "--set-file", "templates."+m.name+"="+inFile(t, "template.yaml", m.yaml()))...)
 	rolledOut(t, ground.Namespace)
-	does(t, said("ok", "has no admission policy", "helm -n pillion-system upgrade pillion CHART"))
-	const holds = "API servers hold pods to the required template"
-	said("ok", holds, "")
+	mends("ok", "has no admission policy", "helm -n pillion-system upgrade pillion CHART")
 	must(t, "", "kubectl", "patch", "validatingadmissionpolicy", policy, "--type=merge", "-p", `{"spec":{"failurePolicy":"Ignore"}}`)
-	does(t, said("failed", "is not as the template", "helm -n pillion-system rollback pillion"))
-	said("ok", holds, "")
+	mends("failed", "is not as the template", "helm -n pillion-system rollback pillion")
 	must(t, "", "kubectl", "delete", "validatingadmissionpolicybinding", policy)
-	does(t, said("warning", "no binding", "helm -n pillion-system rollback pillion"))
-	said("ok", holds, "")
+	mends("warning", "no binding", "helm -n pillion-system rollback pillion")
 	must(t, "", "kubectl", "delete", "validatingadmissionpolicy", policy)
-	does(t, said("ok", "has no admission policy", "helm -n pillion-system upgrade pillion CHART"))
-	said("ok", holds, "")
+	mends("ok", "has no admission policy", "helm -n pillion-system upgrade pillion CHART")
 }
 
 // floored is a template that is required in the namespaces of a team, one of these, and a pod there
@@ -372,8 +363,9 @@ type floored struct {
 
 func newFloored(t *testing.T, policy bool) floored {
 	t.Helper()
-	m := requiredFor(unique("team"))
-	f := floored{manifest: m, team: strings.SplitN(strings.SplitN(m.spec, "team: ", 2)[1], "}", 2)[0]}
+	team := unique("team")
+	m := requiredFor(team, sidecarSpec)
+	f := floored{manifest: m, team: team}
 	m.apply(t)
 	waitRequired(t, map[string]string{"team": f.team})
 	f.n = newNamespace(t, nil, map[string]string{"team": f.team})

@@ -12,11 +12,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -124,6 +121,11 @@ func (n *namespace) images(t *testing.T, container string) (images, uids map[str
 	return images, uids
 }
 
+// budgetOfWeb is a disruption budget that keeps so many pods of web.
+func budgetOfWeb(pods int) string {
+	return fmt.Sprintf("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {minAvailable: %d, selector: {matchLabels: {app: web}}}}", pods)
+}
+
 // howMany returns how many of the values are want.
 func howMany(all map[string]string, want string) (n int) {
 	for _, v := range all {
@@ -146,16 +148,10 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	bare := newPod("bare", nil)
 	bare.Spec.SchedulerName = "nobody"
 	n.mustCreate(t, bare)
-	ending := spec
-	ending.RestartPolicy = corev1.RestartPolicyNever
-	if _, err := client.BatchV1().Jobs(n.name).Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "import"}, Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: ending}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	budget := intstr.FromInt32(1)
-	if _, err := client.PolicyV1().PodDisruptionBudgets(n.name).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &budget, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, `
+{apiVersion: batch/v1, kind: Job, metadata: {name: import}, spec: {template: {spec: {schedulerName: nobody, restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}
+---
+`+budgetOfWeb(1), "kubectl", "-n", n.name, "apply", "-f", "-")
 	eventually(t, soon, func() error {
 		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
 		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || howMany(images, "registry.example.com/ship:1") != 4) {
@@ -251,11 +247,7 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	spec.SchedulerName = "nobody"
 	n.deploy(t, "api", 1, spec)
 	n.deploy(t, "web", 2, spec)
-	all := intstr.FromInt32(2)
-	if _, err := client.PolicyV1().PodDisruptionBudgets(n.name).Create(t.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &all, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, budgetOfWeb(2), "kubectl", "-n", n.name, "apply", "-f", "-")
 	eventually(t, soon, func() error {
 		budget, err := client.PolicyV1().PodDisruptionBudgets(n.name).Get(t.Context(), "web", metav1.GetOptions{})
 		if err == nil && budget.Status.CurrentHealthy != 2 {

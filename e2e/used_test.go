@@ -91,7 +91,7 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 	name := newTemplate(t)
 	team := unique("team")
 	n := newNamespace(t, asking(name), map[string]string{"team": team})
-	requiredFor(team).apply(t) // its label comes by a write of Pillion's own
+	requiredFor(team, sidecarSpec).apply(t) // its label comes by a write of Pillion's own
 	kinds := map[string]string{"ReplicaSet": "apps/v1", "Deployment": "apps/v1", "CronJob": "batch/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1", "ReplicationController": "v1"}
 	for kind, version := range kinds {
 		spec := fmt.Sprintf(`"template": {"metadata": {"labels": {"app": %q}, "annotations": {"%s.pillion.dev/log-level": "loud"}}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}`, strings.ToLower(kind), name)

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults idle attacks fuzz bench bench-e2e load docs pictures clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults soak idle attacks fuzz bench bench-e2e load docs pictures clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -153,6 +153,12 @@ rotate: build ## certificates replaced and damaged under load, on a Kubernetes o
 faults: build ## faults under load, on a node of its own: a line FAULT <name> tried=<n> refused=<n> wrong=<n> bare=<n> p99_ms=<x> recovered_ms=<x> each; FAULT=REGEXP chooses
 	@$(E2E) go build -o ../.cache/faults ./cmd/faults
 	@.cache/faults -only '$(FAULT)'
+
+SOAK ?= 10m
+SEED ?= 1
+soak: build ## faults at random for SOAK (10m), up to three at once, on a Kubernetes of its own: SEED=1 chooses them; FAULT=REGEXP among them; the last line counts
+	@$(E2E) go build -o ../.cache/soak ./cmd/soak
+	@.cache/soak -for $(SOAK) -seed $(SEED) -only '$(FAULT)'
 
 NAMESPACES ?= 10000
 TEMPLATES ?= 100

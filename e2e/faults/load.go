@@ -87,7 +87,7 @@ func (l *load) try(ctx context.Context, client kubernetes.Interface, kind Kind, 
 	created, err := client.CoreV1().Pods(namespace).Create(ctx, loadPod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	o.Ended = time.Now()
 	if err != nil {
-		o.Refused, o.Otherwise, o.Away = classify(err)
+		o.Refused, o.Otherwise, o.Away = Classify(err)
 	} else {
 		l.judge(&o, created)
 	}
@@ -124,9 +124,9 @@ func (l *load) judge(o *Outcome, pod *corev1.Pod) {
 	}
 }
 
-// classify says why a creation failed: for Pillion, for another reason that the API server
+// Classify says why a creation failed: for Pillion, for another reason that the API server
 // gave, or because no API server answered.
-func classify(err error) (refused, otherwise string, away bool) {
+func Classify(err error) (refused, otherwise string, away bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return "", "", true

@@ -30,7 +30,7 @@ func TestARefusalIsPillionsOnlyWhereAnEntryOfItsIsNamed(t *testing.T) {
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false, false, true},
 		{fmt.Errorf("sending: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), false, false, true},
 	} {
-		refused, otherwise, away := classify(c.err)
+		refused, otherwise, away := Classify(c.err)
 		if (refused != "") != c.refused || (otherwise != "") != c.otherwise || away != c.away {
 			t.Errorf("%v: refused %q, otherwise %q, away %v", c.err, refused, otherwise, away)
 		}
@@ -48,7 +48,7 @@ func TestAPodIsJudgedByItsSidecars(t *testing.T) {
 	}
 	l := &load{state: newState()}
 	suspended := newState()
-	suspended.suspended.set(zero, true)
+	suspended.suspended.Set(zero, true)
 	for _, c := range []struct {
 		kind  Kind
 		state *state

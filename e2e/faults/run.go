@@ -53,7 +53,7 @@ type run struct {
 // out. Wrong is what is not as docs/concepts/when-pillion-fails.md states; the error is about the run itself.
 func Run(ctx context.Context, g *ground.Node, checkout ground.Checkout, only *regexp.Regexp, out io.Writer) (wrong []string, err error) {
 	r := &run{g: g, checkout: checkout, out: out, state: newState(), starts: map[string]time.Duration{}}
-	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md")); err != nil {
+	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md"), NameColumn); err != nil {
 		return nil, err
 	}
 	config, client, err := measure.Connect(g.Kubeconfig())

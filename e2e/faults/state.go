@@ -19,21 +19,22 @@ import (
 // change, and so what may still be under way.
 const settle = time.Second
 
-// A history is what something was at each time. Its zero value is false all the time.
-type history struct {
+// A History is whether something was so at each time. Its zero value is false all the time.
+type History struct {
 	at     []time.Time
 	values []bool
 }
 
-func (h *history) set(at time.Time, value bool) {
+// Set says that it is so, or not, from then on.
+func (h *History) Set(at time.Time, value bool) {
 	if n := len(h.values); n > 0 && h.values[n-1] == value || n == 0 && !value {
 		return
 	}
 	h.at, h.values = append(h.at, at), append(h.values, value)
 }
 
-// always reports whether it was value from a moment before from until to.
-func (h *history) always(value bool, from, to time.Time) bool {
+// Always reports whether it was value from a moment before from until to.
+func (h *History) Always(value bool, from, to time.Time) bool {
 	now := false // before the first change
 	for i, at := range h.at {
 		if at.After(to) {
@@ -51,19 +52,19 @@ func (h *history) always(value bool, from, to time.Time) bool {
 // closed, and what was last said of the template in the cluster.
 type state struct {
 	mu        sync.Mutex
-	labelled  map[string]*history // by namespace: it has the label of one that fails closed
-	entry     history             // API servers have an entry for such namespaces
-	suspended history             // the template in the cluster is suspended
+	labelled  map[string]*History // by namespace: it has the label of one that fails closed
+	entry     History             // API servers have an entry for such namespaces
+	suspended History             // the template in the cluster is suspended
 }
 
-func newState() *state { return &state{labelled: map[string]*history{}} }
+func newState() *state { return &state{labelled: map[string]*History{}} }
 
 // closed reports whether the namespace failed closed all the time.
 func (s *state) closed(namespace string, from, to time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.labelled[namespace]
-	return h != nil && h.always(true, from, to) && s.entry.always(true, from, to)
+	return h != nil && h.Always(true, from, to) && s.entry.Always(true, from, to)
 }
 
 // template reports whether pods have to have the template's sidecar, or must not have it;
@@ -71,13 +72,13 @@ func (s *state) closed(namespace string, from, to time.Time) bool {
 func (s *state) template(from, to time.Time) (must, mustNot bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.suspended.always(false, from, to), s.suspended.always(true, from, to)
+	return s.suspended.Always(false, from, to), s.suspended.Always(true, from, to)
 }
 
 func (s *state) suspend(value bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.suspended.set(time.Now(), value)
+	s.suspended.Set(time.Now(), value)
 }
 
 // follow keeps the state until ctx ends.
@@ -98,7 +99,7 @@ func (s *state) follow(ctx context.Context, client kubernetes.Interface) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.entry.set(time.Now(), e.Type != watch.Deleted && slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
+			s.entry.Set(time.Now(), e.Type != watch.Deleted && slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool {
 				return w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Fail
 			}))
 		})
@@ -110,7 +111,7 @@ func (s *state) seeNamespace(name string, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.labelled[name] == nil {
-		s.labelled[name] = &history{}
+		s.labelled[name] = &History{}
 	}
-	s.labelled[name].set(time.Now(), closed)
+	s.labelled[name].Set(time.Now(), closed)
 }

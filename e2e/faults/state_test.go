@@ -12,13 +12,13 @@ func TestAHistorySaysWhatWasSoAllTheTime(t *testing.T) {
 	t.Parallel()
 	second := func(n int) time.Time { return zero.Add(time.Duration(n) * settle) }
 	for range 2000 {
-		var h history
+		var h History
 		var values [40]bool // from each second on
 		now := false
 		for i := range values {
 			if rand.IntN(6) == 0 {
 				now = !now
-				h.set(second(i), now)
+				h.Set(second(i), now)
 			}
 			values[i] = now
 		}
@@ -29,7 +29,7 @@ func TestAHistorySaysWhatWasSoAllTheTime(t *testing.T) {
 			was[values[i]] = true
 		}
 		for _, value := range []bool{false, true} {
-			if got, want := h.always(value, second(from), second(to)), was[value] && len(was) == 1; got != want {
+			if got, want := h.Always(value, second(from), second(to)), was[value] && len(was) == 1; got != want {
 				t.Fatalf("always %v from %d to %d is %v, want %v; %v", value, from, to, got, want, values)
 			}
 		}
@@ -39,10 +39,10 @@ func TestAHistorySaysWhatWasSoAllTheTime(t *testing.T) {
 func TestANamespaceFailsClosedByItsLabelAndTheEntry(t *testing.T) {
 	t.Parallel()
 	s := newState()
-	s.labelled["shop"] = &history{}
-	s.labelled["shop"].set(zero, true)
-	s.entry.set(zero, true)
-	s.entry.set(zero.Add(10*settle), false) // the configuration is deleted
+	s.labelled["shop"] = &History{}
+	s.labelled["shop"].Set(zero, true)
+	s.entry.Set(zero, true)
+	s.entry.Set(zero.Add(10*settle), false) // the configuration is deleted
 	for at, want := range map[int]bool{0: false, 2: true, 8: true, 10: false, 12: false} {
 		from := zero.Add(time.Duration(at) * settle)
 		if got := s.closed("shop", from, from.Add(settle/2)); got != want {

@@ -9,26 +9,28 @@ import (
 
 // The columns of the table in docs/concepts/when-pillion-fails.md that this package reads.
 const (
-	nameColumn    = "fault"
+	// NameColumn has the names of the faults of this package.
+	NameColumn    = "fault"
 	refusedColumn = "refused for"
 	bareColumn    = "bare for"
 )
 
-// ReadWindows reads docs/concepts/when-pillion-fails.md: the rows of every table that has the three columns. A
-// cell is "never", or seconds such as "15 s", with or without words after it.
-func ReadWindows(path string) (map[string]Window, error) {
+// ReadWindows reads docs/concepts/when-pillion-fails.md: the rows of every table that has a column
+// of that name, by what stands in it, and the two of windows. A cell of these is "never", or
+// seconds such as "15 s", with or without words after it.
+func ReadWindows(path, name string) (map[string]Window, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	windows, err := parseWindows(string(text))
+	windows, err := parseWindows(string(text), name)
 	if err != nil {
 		return nil, fmt.Errorf("reading the windows of %s: %w", path, err)
 	}
 	return windows, nil
 }
 
-func parseWindows(text string) (map[string]Window, error) {
+func parseWindows(text, nameColumn string) (map[string]Window, error) {
 	windows := map[string]Window{}
 	var columns map[string]int // of the table that the line is in, nil outside of one
 	for line := range strings.Lines(text) {

@@ -23,17 +23,17 @@ func TestWindowsAreReadFromTheTable(t *testing.T) {
 | ` + "`kill-one`" + ` | some words | 1.5 s | never |
 | stop | | 15 s, until the kubelet restarts it | 0 s |
 `
-	got, err := parseWindows(text)
+	got, err := parseWindows(text, NameColumn)
 	want := map[string]Window{"kill-one": {1500 * time.Millisecond, -1}, "stop": {15 * time.Second, 0}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v (%v), want %v", got, err, want)
 	}
 	for _, bad := range []string{"soon", "15", "15 m", "-1 s", ""} {
-		if _, err := parseWindows(strings.Replace(text, "15 s,", bad, 1)); err == nil && bad != "" {
+		if _, err := parseWindows(strings.Replace(text, "15 s,", bad, 1), NameColumn); err == nil && bad != "" {
 			t.Errorf("%q is taken for a window", bad)
 		}
 	}
-	if _, err := parseWindows(text + "| stop | | 1 s | 1 s |\n"); err == nil || !strings.Contains(err.Error(), "stop has two rows") {
+	if _, err := parseWindows(text+"| stop | | 1 s | 1 s |\n", NameColumn); err == nil || !strings.Contains(err.Error(), "stop has two rows") {
 		t.Errorf("a fault with two rows: %v", err)
 	}
 }
@@ -44,7 +44,7 @@ func TestTheDocumentStatesTheWindowsOfEveryFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	windows, err := ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md"))
+	windows, err := ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md"), NameColumn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,60 @@
+// Command soak does faults at random under load (see package soak), on a ground of its own that is
+// removed at the end. Its last line has the figures; the exit code is 1 if a pod is wrong, or
+// something is left at the end.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
+	"github.com/pillion-dev/pillion/e2e/soak"
+)
+
+func main() {
+	var plan soak.Plan
+	flag.Uint64Var(&plan.Seed, "seed", 1, "the same seed does the same faults in the same order")
+	flag.DurationVar(&plan.For, "for", 10*time.Minute, "how long faults are done, at least")
+	only := flag.String("only", "", "a regular expression: faults whose names it matches are done; empty for all")
+	flag.Parse()
+	var err error
+	if plan.Only, err = regexp.Compile(*only); err != nil {
+		fmt.Fprintln(os.Stderr, "soak: -only:", err)
+		os.Exit(2)
+	}
+	measure.Main("soak", func(ctx context.Context) error {
+		result, err := run(ctx, plan)
+		fmt.Println(result)
+		if err == nil && result.Wrong+result.Left > 0 {
+			err = measure.ErrMissed
+		}
+		return err
+	})
+}
+
+func run(ctx context.Context, plan soak.Plan) (_ soak.Result, err error) {
+	checkout, err := ground.FindCheckout(".")
+	if err != nil {
+		return soak.Result{}, err
+	}
+	options := ground.FromEnvironment()
+	options.Balanced = true
+	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
+	if err != nil {
+		return soak.Result{}, err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	if err := ground.Install(ctx, g, checkout); err != nil {
+		return soak.Result{}, err
+	}
+	if err := g.Scale(ctx, ground.Namespace, soak.Replicas); err != nil {
+		return soak.Result{}, err
+	}
+	return soak.Run(ctx, g, checkout, plan, os.Stdout)
+}

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"syscall"
@@ -41,6 +42,10 @@ var kinds = []fault{
 	{name: "entries-edited", on: "configuration", do: editEntries, denied: settle, stale: never, elsewhere: never},
 	{name: "etcd-restart", on: "etcd", do: restartEtcd, denied: never, stale: 2 * settle, elsewhere: 10 * time.Second},
 	{name: "etcd-slow", on: "etcd", do: slowEtcd, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-killed", on: "api-servers", do: killAPIServer, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-stopped", on: "api-servers", do: stopAPIServer, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-slow", on: "api-servers", do: slowAPIServer, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-late", on: "api-servers", do: delayAPIServer, denied: never, stale: 2 * settle, elsewhere: never},
 	{name: "rights-taken", on: "rights", do: takeRights, denied: never, stale: 15 * time.Second, elsewhere: never},
 	{name: "policies-deleted", on: "policies", do: deletePolicies, denied: never, stale: never, elsewhere: never},
 	{name: "label-fought", on: "namespaces", do: fightLabel, denied: never, stale: never, elsewhere: never},
@@ -109,6 +114,40 @@ func slow(all bool) func(context.Context, *run, Step) error {
 func slowEtcd(ctx context.Context, r *run, s Step) error { return r.slow(ctx, s, r.g.SignalEtcd) }
 
 func restartEtcd(ctx context.Context, r *run, _ Step) error { return r.g.RestartEtcd(ctx) }
+
+func (r *run) apiServer(s Step) *ground.APIServer {
+	all := r.g.APIServers()
+	return all[s.Pick%uint64(len(all))]
+}
+
+func killAPIServer(ctx context.Context, r *run, s Step) error {
+	server := r.apiServer(s)
+	server.Stop(ctx, 0)
+	if err := sleep(ctx, s.Hold); err != nil {
+		return err
+	}
+	return server.Start(ctx)
+}
+
+// stopAPIServer has one hang: connections stand, and nothing is answered.
+func stopAPIServer(ctx context.Context, r *run, s Step) error {
+	server := r.apiServer(s)
+	return errors.Join(server.Signal(syscall.SIGSTOP), sleep(ctx, s.Hold), server.Signal(syscall.SIGCONT))
+}
+
+func slowAPIServer(ctx context.Context, r *run, s Step) error {
+	return r.slow(ctx, s, func(signal syscall.Signal) error { return r.apiServer(s).Signal(signal) })
+}
+
+// lag is how much later than others an API server hears what is written.
+const lag = time.Second
+
+func delayAPIServer(ctx context.Context, r *run, s Step) error {
+	server := r.apiServer(s)
+	defer server.Lag(0)
+	server.Lag(lag)
+	return sleep(ctx, s.Hold)
+}
 
 const secretName = "pillion-ca"
 

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -44,7 +45,7 @@ func run(ctx context.Context, plan soak.Plan) (_ soak.Result, err error) {
 		return soak.Result{}, err
 	}
 	options := ground.FromEnvironment()
-	options.Balanced = true
+	options.Balanced, options.APIServers = true, cmp.Or(options.APIServers, 3)
 	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
 	if err != nil {
 		return soak.Result{}, err

@@ -18,7 +18,7 @@ type Rules struct {
 	// Lately ago: old pods have restarted for other reasons.
 	Restarts int
 	Lately   time.Duration
-	// NotReady is how long a container that fails has not been ready.
+	// NotReady is for how long a container that fails was seen not ready.
 	NotReady time.Duration
 }
 
@@ -32,11 +32,14 @@ func ended(pod map[string]any) bool {
 	return metadata["deletionTimestamp"] != nil || phase == "Succeeded" || phase == "Failed"
 }
 
+type seen func(container string, since time.Time) time.Duration
+
 // failure returns what fails of a pod with a version of a template, by what the kubelet and the
-// scheduler say in its status. Added are the names of the containers that the template may add.
-func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Regexp, now time.Time) Failure {
+// scheduler say in its status. Added are the names of the containers that the template may add. Seen returns
+// for how long a container, or "" for the pod, was seen in a state that began at a time.
+func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Regexp, now time.Time, seen seen) Failure {
 	status := object(pod, "status")
-	if since, ok := unscheduledSince(status); ok && now.Sub(since) >= r.NotReady {
+	if since, ok := unscheduledSince(status); ok && seen("", since) >= r.NotReady {
 		return Failure{ContainersNotReady, "its pods cannot be scheduled"}
 	}
 	own := ownContainers(rec, added)
@@ -44,7 +47,7 @@ func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Re
 	for _, list := range []struct{ spec, status string }{{"initContainers", "initContainerStatuses"}, {"containers", "containerStatuses"}} {
 		for _, item := range items(status, list.status) {
 			if container, _ := item.(map[string]any); own[list.spec+"/"+text(container, "name")] {
-				if f := r.container(container, begun, now); f != (Failure{}) {
+				if f := r.container(container, begun, now, seen); f != (Failure{}) {
 					return f
 				}
 			}
@@ -54,7 +57,7 @@ func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Re
 }
 
 // container returns what fails of a container. Begun is when it could start, for one that never did.
-func (r Rules) container(status map[string]any, begun, now time.Time) Failure {
+func (r Rules) container(status map[string]any, begun, now time.Time, seen seen) Failure {
 	name := show.Plain(text(status, "name"))
 	running, waiting, last := object(status, "state", "running"), object(status, "state", "waiting"), object(status, "lastState", "terminated")
 	terminated := object(status, "state", "terminated")
@@ -83,7 +86,7 @@ func (r Rules) container(status map[string]any, begun, now time.Time) Failure {
 		since, _ = moment(terminated, "finishedAt")
 		why = exit(terminated)
 	}
-	if since.IsZero() || now.Sub(since) < r.NotReady {
+	if since.IsZero() || seen(text(status, "name"), since) < r.NotReady {
 		return Failure{}
 	}
 	return Failure{ContainersNotReady, fmt.Sprintf("the container %s is not ready%s", name, why)}

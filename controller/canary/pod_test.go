@@ -14,6 +14,11 @@ import (
 
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
+// byWall is a replica that has seen every state from its beginning.
+func byWall(now time.Time) seen {
+	return func(_ string, since time.Time) time.Duration { return now.Sub(since) }
+}
+
 func ago(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
 
 const sidecar = `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side}, spec: {inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "side:1"}]}}}}`
@@ -66,19 +71,19 @@ func TestAContainerOfTheTemplateFailsByWhatTheKubeletSaysOfIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := DefaultRules.failure(pod, rec, templatestest.Compile(t, sidecar).AddedContainers(), now), (Failure{c.reason, c.says}); got != want {
+		if got, want := DefaultRules.failure(pod, rec, templatestest.Compile(t, sidecar).AddedContainers(), now, byWall(now)), (Failure{c.reason, c.says}); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 	// A template that adds no container is judged by those that it changes.
 	pod := podOf(t, recorded, `{"containerStatuses":[{"name":"app","restartCount":3,`+ended(1, time.Minute)+`}]}`)
 	rec, _ := record.Parse(pod, "pillion.dev/status")
-	if f := DefaultRules.failure(pod, rec, nil, now); f.Reason != ContainersRestart {
+	if f := DefaultRules.failure(pod, rec, nil, now, byWall(now)); f.Reason != ContainersRestart {
 		t.Errorf("%+v", f)
 	}
 	// A container of the sidecar's name that Pillion did not add is the pod's own.
 	rec, _ = record.Parse(podOf(t, `{"v":1,"templates":{"side":"0a1b"}}`, `{}`), "pillion.dev/status")
-	if f := DefaultRules.failure(podOf(t, recorded, side(`"ready":false,"restartCount":9,`+ended(1, time.Minute))), rec, templatestest.Compile(t, sidecar).AddedContainers(), now); f != (Failure{}) {
+	if f := DefaultRules.failure(podOf(t, recorded, side(`"ready":false,"restartCount":9,`+ended(1, time.Minute))), rec, templatestest.Compile(t, sidecar).AddedContainers(), now, byWall(now)); f != (Failure{}) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -95,7 +100,7 @@ func FuzzStatus(f *testing.F) {
 		pod := podOf(t, recorded, status)
 		rec, _ := record.Parse(pod, "pillion.dev/status")
 		ended(pod)
-		if f := DefaultRules.failure(pod, rec, added, now.Add(time.Hour)); (f.Reason == "") != (f.Says == "") {
+		if f := DefaultRules.failure(pod, rec, added, now.Add(time.Hour), byWall(now.Add(time.Hour))); (f.Reason == "") != (f.Says == "") {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -76,6 +76,7 @@ type Watcher struct {
 	had map[string]hashes
 	// unwritten are the decisions that are in force here alone.
 	unwritten map[string]metav1.Condition
+	observed  observed
 	blind     bool   // pods may not be listed
 	failed    string // the last failure that was logged
 
@@ -97,7 +98,7 @@ func countsOf(h Health) counts { return counts{len(h), len(h.Failing())} }
 
 // New returns a watcher that does nothing until [Watcher.Run] runs.
 func New(o Options) *Watcher {
-	return &Watcher{options: o, unwritten: map[string]metav1.Condition{}, looks: map[string]look{}}
+	return &Watcher{options: o, unwritten: map[string]metav1.Condition{}, observed: observed{}, looks: map[string]look{}}
 }
 
 // Run looks at the pods again and again until ctx ends, which is no error.
@@ -149,6 +150,7 @@ func (w *Watcher) look(ctx context.Context) (again bool) {
 			found[c.Name] = look{c.Version.Hash(), countsOf(comparison.Canary), countsOf(comparison.Stable), w.blind, unwritten}
 		}
 	}
+	w.observed.forget(time.Now(), w.options.Rules.NotReady)
 	maps.DeleteFunc(w.unwritten, func(name string, _ metav1.Condition) bool { _, ok := set.Canary(name); return !ok })
 	w.found(found)
 	return again
@@ -274,7 +276,9 @@ func (w *Watcher) count(ctx context.Context, stable string, versions map[string]
 		}
 		rec, _ := record.Parse(pod, w.options.StatusKey) // a record that cannot be read counts as none
 		if v, ok := versions[rec.Hash(stable)]; ok {
-			v.health.Note(Workload{ns.Name, owner.Topmost(pod)}, w.options.Rules.failure(pod, rec, v.added, now))
+			v.health.Note(Workload{ns.Name, owner.Topmost(pod)}, w.options.Rules.failure(pod, rec, v.added, now, func(container string, since time.Time) time.Duration {
+				return w.observed.of(state{text(metadata, "uid"), container, since.UnixNano()}, now)
+			}))
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package canary
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -46,6 +47,8 @@ type cluster struct {
 	ofStable string
 	compiled map[string]*templates.Template
 	pods     []string
+	// statusOf replaces the status of the sidecar of pods that run is called for, where it is not empty.
+	statusOf string
 	writes   int
 	// refuse is what becomes of a write.
 	refuse func() error
@@ -129,9 +132,9 @@ func (c *cluster) run(namespace, workload, image string, restarts int) {
 	record := fmt.Sprintf(`{"v":1,"templates":{"side":%q},"pod":{"spec":{"initContainers":{"name=side":{"$added":true}}}}}`, hash)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.pods = append(c.pods, fmt.Sprintf(`{"metadata":{"name":"x","namespace":%q,"annotations":{"pillion.dev/status":%q},"ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":%q,"controller":true}]},
-		"spec":{"initContainers":[{"name":"side"}],"containers":[{"name":"app"}]},"status":{"phase":"Running","initContainerStatuses":[{"name":"side","ready":true,"restartCount":%d,"lastState":{"terminated":{"exitCode":1,"finishedAt":%q}}}]}}`,
-		namespace, record, workload, restarts, time.Now().Format(time.RFC3339)))
+	c.pods = append(c.pods, fmt.Sprintf(`{"metadata":{"name":"x","uid":"%[1]s/%[3]s","namespace":%[1]q,"annotations":{"pillion.dev/status":%[2]q},"ownerReferences":[{"apiVersion":"apps/v1","kind":"StatefulSet","name":%[3]q,"controller":true}]},
+		"spec":{"initContainers":[{"name":"side"}],"containers":[{"name":"app"}]},"status":{"phase":"Running","startTime":"1990-01-01T00:00:00Z","initContainerStatuses":[{"name":"side",%[4]s}]}}`,
+		namespace, record, workload, cmp.Or(c.statusOf, fmt.Sprintf(`"ready":true,"restartCount":%d,"lastState":{"terminated":{"exitCode":1,"finishedAt":%q}}`, restarts, time.Now().Format(time.RFC3339)))))
 }
 
 // replica is a process that watches the cluster.
@@ -324,6 +327,45 @@ func TestANamespaceThatTheCanaryDoesNotSelectDecidesNothing(t *testing.T) {
 		wait(time.Minute)
 		if s := c.stopped(); s != nil {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The clocks of nodes and replicas may differ by years. The clock of the cluster's nodes says 2000.
+func TestFiveMinutesAreThoseThatAReplicaHasSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		for name, state := range map[string]string{
+			"waiting":     `"state":{"waiting":{"reason":"CrashLoopBackOff"}}`,
+			"running":     `"state":{"running":{"startedAt":"1999-01-01T00:00:00Z"}}`,
+			"of tomorrow": `"state":{"running":{"startedAt":"2099-01-01T00:00:00Z"}}`,
+		} {
+			c.statusOf = `"ready":false,"restartCount":0,` + state
+			c.run(name, "a", "2", 0)
+		}
+		defer run(t, c.replica())()
+		wait(4 * time.Minute)
+		if s := c.stopped(); s != nil {
+			t.Errorf("after four minutes: %+v", s)
+		}
+		c.mu.Lock()
+		pods := c.pods
+		c.pods = nil
+		for i, pod := range pods { // it was ready for a moment, or started anew
+			c.pods = append(c.pods, strings.NewReplacer("1999-01-01T00:00:00Z", "1999-01-01T00:04:00Z", "2099-01-01T00:00:00Z", "2099-01-01T00:04:00Z",
+				`"startTime":"1990-01-01T00:00:00Z"`, `"startTime":"1990-01-01T00:00:00Z","conditions":[{"type":"ContainersReady","status":"False","lastTransitionTime":"1990-01-01T00:04:00Z"}]`).Replace(pod))
+			if c.pods[i] == pod {
+				t.Errorf("the same pod: %s", pod)
+			}
+		}
+		c.mu.Unlock()
+		wait(4 * time.Minute)
+		if s := c.stopped(); s != nil {
+			t.Errorf("four minutes after that: %+v", s)
+		}
+		wait(2 * time.Minute)
+		if s := c.stopped(); s == nil || s.Reason != ContainersNotReady || !strings.HasPrefix(s.Message, "3 of 3 workloads fail") {
+			t.Errorf("six minutes after that: %+v", s)
 		}
 	})
 }

@@ -54,8 +54,24 @@ func (w *injection) version(name string) chosen {
 		w.versions = map[string]chosen{}
 	}
 	w.versions[name] = v
+	w.warnOfUnknownShare(name, pod)
 	w.explainVersion(name, v, pod)
 	return v
+}
+
+// warnOfUnknownShare says of what is no pod yet that nobody knows whether it gets a canary: a file tells
+// the workload of kinds whose controllers are known.
+func (w *injection) warnOfUnknownShare(name string, pod map[string]any) {
+	if owner.Topmost(pod).Name != "" {
+		return
+	}
+	for _, c := range w.request.Templates.CanariesOf(name) {
+		asked := false
+		c.Selects(w.request.Namespace.Labels, podLabels(pod), func() int { asked = true; return 0 })
+		if asked {
+			w.out.Warnings = append(w.out.Warnings, fmt.Sprintf("template %s: whether its pods get the canary %s cannot be known, because its share is of workloads by their names, and the pod has neither a name nor an owner", name, c.Name))
+		}
+	}
 }
 
 // explainVersion says which version of a template with canaries the pod gets, and why.

@@ -165,6 +165,20 @@ func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
 	}
 }
 
+func TestAShareThatNobodyCanKnowIsSaid(t *testing.T) {
+	for fields, known := range map[string]bool{"percent: 50": false, "percent: 100": true, "percent: 0": true, "percent: 50, podSelector: {matchLabels: {app: web}}": true} {
+		set := templatestest.Set(t, helper, audit, auditCanary("audit-next", fields))
+		for name, metadata := range map[string]string{"a pod": `"name":"web",`, "a pod template": ``} {
+			pod := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{`+metadata+`"labels":{}},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`)
+			out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set, Explain: true})
+			said := strings.Contains(strings.Join(out.Warnings, " "), "audit: whether its pods get the canary audit-next cannot be known")
+			if err != nil || said == (known || name == "a pod") {
+				t.Errorf("%s, %s: %v %q", fields, name, err, out.Warnings)
+			}
+		}
+	}
+}
+
 func TestACanaryCannotBeAskedForByItsName(t *testing.T) {
 	set := templatestest.Set(t, helper, strings.NewReplacer("{name: helper}", "{name: helper-next}", "spec:\n", "spec:\n  canary: {of: helper, percent: 100}\n").Replace(helper))
 	for ask, want := range map[string]string{

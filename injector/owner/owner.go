@@ -100,15 +100,24 @@ func (w Workload) String() string {
 	return strings.ToLower(w.Kind) + "/" + w.Name
 }
 
-// WorkloadOf returns the workload that a pod belongs to. A Deployment's ReplicaSets have its name,
-// and a hash that their pods have as a label.
+// hashLabels are the labels of pods that have the hash at the end of their ReplicaSet's name, by the kind
+// that makes the ReplicaSet.
+var hashLabels = []struct{ kind, label string }{
+	{"Deployment", "pod-template-hash"},
+	{"Rollout", "rollouts-pod-template-hash"}, // of Argo Rollouts
+}
+
+// WorkloadOf returns the workload that a pod belongs to. The ReplicaSets of a Deployment or a Rollout have
+// its name, and a hash that their pods have as a label.
 func WorkloadOf(pod map[string]any) Workload {
 	of, _ := Controller(pod)
 	metadata, _ := pod["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
-	if hash, _ := labels["pod-template-hash"].(string); of.Kind == "ReplicaSet" && hash != "" {
-		if deployment, ok := strings.CutSuffix(of.Name, "-"+hash); ok {
-			return Workload{"Deployment", deployment}
+	for _, makes := range hashLabels {
+		if hash, _ := labels[makes.label].(string); of.Kind == "ReplicaSet" && hash != "" {
+			if name, ok := strings.CutSuffix(of.Name, "-"+hash); ok {
+				return Workload{makes.kind, name}
+			}
 		}
 	}
 	return Workload{of.Kind, of.Name}
@@ -140,10 +149,15 @@ func templateOf(object map[string]any) map[string]any {
 // Source: getJobName in k8s.io/kubernetes/pkg/controller/cronjob.
 var jobTime = regexp.MustCompile(`-[0-9]{8}$`)
 
+// generated ends the names that API servers make of a generateName.
+// Source: simpleNameGenerator in k8s.io/apiserver/pkg/storage/names.
+var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
 // Topmost returns the workload at the top of a pod's owners, as far as the pod tells: a CronJob
 // for a Job whose name ends in a time, and for a pod that no controller made the pod itself. The
 // name of such a pod comes after its admission if it has a generateName, which counts then, without
-// the dash at its end.
+// the dash at its end. Owners that were made with a generateName count by it as well, whichever of them it is.
+// The name is empty for what is no pod yet, of which nobody knows who will make it.
 func Topmost(pod map[string]any) Workload {
 	w := WorkloadOf(pod)
 	switch w.Kind {
@@ -154,11 +168,13 @@ func Topmost(pod map[string]any) Workload {
 		if w.Name = strings.TrimSuffix(generated, "-"); w.Name == "" {
 			w.Name, _ = metadata["name"].(string)
 		}
+		return w
 	case "Job":
 		if name := jobTime.ReplaceAllString(w.Name, ""); name != w.Name {
-			return Workload{"CronJob", name}
+			w = Workload{"CronJob", name}
 		}
 	}
+	w.Name = generated.ReplaceAllString(w.Name, "")
 	return w
 }
 

@@ -39,6 +39,7 @@ var controllers = map[string]func(*creation){
 	"apps/Deployment": (*creation).deployment, "apps/ReplicaSet": func(c *creation) { c.ownedBy("apps/v1", "ReplicaSet", c.name()) },
 	"apps/StatefulSet": (*creation).statefulSet, "apps/DaemonSet": (*creation).daemonSet,
 	"batch/Job": func(c *creation) { c.job(c.name(), field(c.owner, "spec")) }, "batch/CronJob": (*creation).cronJob,
+	"argoproj.io/Rollout":    (*creation).rollout,
 	"/ReplicationController": func(c *creation) { c.ownedBy("v1", "ReplicationController", c.name()) },
 }
 
@@ -70,7 +71,7 @@ func (c *creation) name() string {
 		return name
 	}
 	if prefix, _ := metadata["generateName"].(string); prefix != "" {
-		return prefix + rand.SafeEncodeString(c.hash())
+		return prefix + (c.hash() + "bcdfg")[:5] // as long as API servers make it
 	}
 	return "workload"
 }
@@ -108,10 +109,15 @@ func (c *creation) hash() string {
 	return rand.SafeEncodeString(fmt.Sprint(h.Sum32()))
 }
 
-func (c *creation) deployment() {
+func (c *creation) deployment() { c.replicaSet("pod-template-hash") }
+
+// rollout makes a pod of a Rollout of Argo Rollouts.
+func (c *creation) rollout() { c.replicaSet("rollouts-pod-template-hash") }
+
+func (c *creation) replicaSet(hashLabel string) {
 	hash := c.hash()
 	c.ownedBy("apps/v1", "ReplicaSet", c.name()+"-"+hash)
-	c.label("pod-template-hash", hash)
+	c.label(hashLabel, hash)
 }
 
 func (c *creation) statefulSet() {

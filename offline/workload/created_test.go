@@ -1,10 +1,13 @@
 package workload
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/injector/owner"
 )
 
 // createdOf returns the pod that is created of a workload, in the namespace shop.
@@ -38,6 +41,10 @@ func TestAPodIsCreatedAsTheWorkloadsControllerDoes(t *testing.T) {
 		"deployment": {
 			`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","uid":"1"},"spec":{"template":{"metadata":{"name":"x","labels":{"app":"web"}},"spec":{"containers":[]}}}}`,
 			`{"generateName":"web-HASH-","namespace":"shop","labels":{"app":"web","pod-template-hash":"HASH"},"ownerReferences":[{"apiVersion":"apps/v1","blockOwnerDeletion":true,"controller":true,"kind":"ReplicaSet","name":"web-HASH","uid":"UID"}]}`, `{"containers":[]}`,
+		},
+		"rollout of Argo Rollouts": {
+			`{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","metadata":{"name":"web","uid":"1"},"spec":{"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[]}}}}`,
+			`{"generateName":"web-HASH-","namespace":"shop","labels":{"app":"web","rollouts-pod-template-hash":"HASH"},"ownerReferences":[{"apiVersion":"apps/v1","blockOwnerDeletion":true,"controller":true,"kind":"ReplicaSet","name":"web-HASH","uid":"UID"}]}`, `{"containers":[]}`,
 		},
 		"stateful set": {
 			`{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db"},"spec":{"serviceName":"dbs","volumeClaimTemplates":[{"metadata":{"name":"data"}},{"metadata":{"name":"logs"}}],"template":{"spec":{"containers":[],"volumes":[{"name":"tmp","emptyDir":{}},{"name":"logs","emptyDir":{}}]}}}}`,
@@ -74,7 +81,7 @@ func TestAPodIsCreatedAsTheWorkloadsControllerDoes(t *testing.T) {
 			}
 			got, _ := json.Marshal(map[string]any{"metadata": created["metadata"], "spec": created["spec"]})
 			labels := field(created, "metadata", "labels")
-			hash, _ := labels["pod-template-hash"].(string)
+			hash, _ := cmp.Or(labels["pod-template-hash"], labels["rollouts-pod-template-hash"]).(string)
 			if revision, ok := labels["controller-revision-hash"].(string); ok {
 				hash = revision[strings.LastIndexByte(revision, '-')+1:]
 			}
@@ -87,5 +94,22 @@ func TestAPodIsCreatedAsTheWorkloadsControllerDoes(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", text, wanted)
 			}
 		})
+	}
+}
+
+// Canaries choose by the workload of the pod, so the one of a file must be the cluster's.
+func TestTheWorkloadOfACreatedPodIsThatOfThePodsToCome(t *testing.T) {
+	const spec = `"spec":{"template":{"spec":{"containers":[]}}}`
+	for in, want := range map[string]owner.Workload{
+		`{"apiVersion":"argoproj.io/v1alpha1","kind":"Rollout","metadata":{"name":"web"},` + spec + `}`:                  {Kind: "Rollout", Name: "web"},
+		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"generateName":"backup-"},` + spec + `}`:                      {Kind: "Job", Name: "backup"},
+		`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"backup-x7k2p"},` + spec + `}`:                         {Kind: "Job", Name: "backup"},
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"generateName":"web-"},` + spec + `}`:                   {Kind: "Deployment", Name: "web"},
+		`{"apiVersion":"example.com/v1","kind":"Unknown","metadata":{"name":"web"},` + spec + `}`:                        {Kind: "Pod"},
+		`{"apiVersion":"batch/v1","kind":"CronJob","metadata":{"name":"nightly"},"spec":{"jobTemplate":{` + spec + `}}}`: {Kind: "CronJob", Name: "nightly"},
+	} {
+		if got := owner.Topmost(createdOf(t, in)); got != want {
+			t.Errorf("%s: %v, want %v", in, got, want)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := sharedPlanner().plan(checked.NativeRep())
+	program, err := sharedPlanner().plan(checked.NativeRep(), c.template.Namespaced)
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}

@@ -343,7 +343,7 @@ func sizeOf(v ref.Val) uint64 {
 
 // costOf is the cost of a call of one of these functions, or of the library's for base64. It
 // grows with what the call goes over.
-func costOf(function string, args []ref.Val, result ref.Val) (uint64, bool) {
+func costOf(function, overload string, args []ref.Val, result ref.Val) (uint64, bool) {
 	switch function {
 	case "toJson", "shellQuote":
 		return 1 + textCost(result), true
@@ -355,6 +355,8 @@ func costOf(function string, args []ref.Val, result ref.Val) (uint64, bool) {
 		return 2, true
 	case "requests", "limits":
 		return 2 + 5*containersIn(args[0]), true
+	case "matches", "find", "findAll":
+		return chargedCost(overload, args[0], result)
 	}
 	return 0, false
 }

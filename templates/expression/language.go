@@ -140,7 +140,7 @@ type costs struct{ library.CostEstimator }
 
 // CallCost implements [interpreter.ActualCostEstimator].
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	if cost, ok := costOf(function, args, result); ok {
+	if cost, ok := costOf(function, overload, args, result); ok {
 		ours := cost // only this goes to the heap
 		return &ours
 	}

@@ -33,6 +33,9 @@ type program struct {
 type planner struct {
 	interpreter interpreter.Interpreter
 	options     []interpreter.PlannerOption
+	// regexps compiles the regular expressions that are spelled out; charged also has those of a
+	// tenant cost what their programs take.
+	regexps, charged interpreter.PlannerOption
 	// counting has a program count what it costs.
 	counting interpreter.PlannerOption
 }
@@ -67,8 +70,9 @@ func newPlanner() (*planner, error) {
 		interpreter: interpreter.NewInterpreter(functions, base.Container, provider, adapter, interpreter.NewAttributeFactory(base.Container, adapter, provider)),
 		options: []interpreter.PlannerOption{
 			interpreter.CustomDecoratorV2(withoutNeed), interpreter.InterruptableEval(), interpreter.Optimize(),
-			interpreter.CompileRegexConstants(library.FindRegexOptimization, library.FindAllRegexOptimization, interpreter.MatchesRegexOptimization),
 		},
+		regexps:  interpreter.CompileRegexConstants(library.FindRegexOptimization, library.FindAllRegexOptimization, interpreter.MatchesRegexOptimization),
+		charged:  interpreter.CompileRegexConstants(charged("find"), charged("findAll"), charged("matches")),
 		counting: interpreter.CostObserver(interpreter.CostTrackerFactory(tracker.Clone)),
 	}, nil
 }
@@ -88,11 +92,16 @@ func costTracker(env *cel.Env) (*interpreter.CostTracker, error) {
 
 // plan makes the program of a checked expression. To count takes longer than to evaluate, so a
 // program counts only where its cost depends on the pod.
-func (p *planner) plan(checked *celast.AST) (*program, error) {
+func (p *planner) plan(checked *celast.AST, namespaced bool) (*program, error) {
 	price, known := priceOf(checked.Expr())
-	options := p.options
+	options := slices.Clip(p.options)
+	if namespaced {
+		options = append(options, p.charged)
+	} else {
+		options = append(options, p.regexps)
+	}
 	if !known {
-		options = append(slices.Clip(options), p.counting)
+		options = append(options, p.counting)
 	}
 	steps, err := p.interpreter.NewInterpretable(checked, options...)
 	if err != nil {

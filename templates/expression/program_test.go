@@ -120,7 +120,7 @@ func TestProgramsGiveWhatThoseOfCELGiveForTheSameCost(t *testing.T) {
 		if err != nil {
 			return // the types do not fit
 		}
-		made, err := sharedPlanner().plan(checked.NativeRep())
+		made, err := sharedPlanner().plan(checked.NativeRep(), false)
 		want, wantCost, wantErr := asCEL(env, newRun().Scope(), checked)
 		if err != nil {
 			if wantErr == nil || err.Error() != wantErr.Error() {
@@ -161,7 +161,7 @@ func TestAProgramEndsAtItsCostAsThoseOfCEL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := sharedPlanner().plan(checked.NativeRep())
+	made, err := sharedPlanner().plan(checked.NativeRep(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,10 @@ func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, repo
 	if !p.setType(of.Patterns, at, report) {
 		return nil
 	}
+	if err := of.Patterns.Match(bytesOf(d.Default, d.Example), p.one.size); err != nil {
+		report(at.Field("default"), err.Error())
+		return nil
+	}
 	p.setLevels(of.Required, at, report)
 	p.def = p.manifestValue(d.Default, at.Field("default"), report)
 	p.example = p.manifestValue(d.Example, at.Field("example"), report)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -55,6 +56,9 @@ type level struct {
 // Resolve gives each parameter its value for a pod. Its error is an *Error.
 func (s *Set) Resolve(a Annotations) (*Values, error) {
 	levels := s.levels(a)
+	if err := s.tooLong(levels); err != nil {
+		return nil, err
+	}
 	v := newValues()
 	var missing *parameter
 	for _, p := range s.parameters {
@@ -99,6 +103,28 @@ func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
 		return nil, err
 	}
 	return v, nil
+}
+
+// tooLong refuses annotations that together take too long to be matched with their patterns.
+func (s *Set) tooLong(levels [2]*level) error {
+	steps := 0
+	for _, p := range s.parameters {
+		if p.one.size == 0 {
+			continue
+		}
+		for _, l := range levels {
+			for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
+				if suffix != p.suffix && !strings.HasPrefix(suffix, p.suffix+".") {
+					continue
+				}
+				text := l.values[suffix]
+				if steps += regexps.Steps(len(text), p.one.size); steps > regexps.NamespacedSteps {
+					return s.mistake(p, l.origin, suffix, "", regexps.TooLong(len(text), p.one.size).Error())
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func (s *Set) levels(a Annotations) [2]*level {

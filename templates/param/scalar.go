@@ -26,8 +26,10 @@ type scalar struct {
 	kind    v1alpha1.ParameterType
 	enum    []any
 	pattern *regexp.Regexp
-	min     any
-	max     any
+	// size is that of the pattern, where the steps of matching count, else 0.
+	size int
+	min  any
+	max  any
 	// maxLength is in code points; negative means no bound.
 	maxLength int64
 	// allowed says in words what is allowed, for errors.
@@ -168,6 +170,11 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *rege
 			report("pattern", err.Error())
 			return
 		}
+		s.size = patterns.Charged(c.Pattern)
+		if err := patterns.Match(bytesOf(c.Enum...), s.size); err != nil {
+			report("enum", err.Error())
+			return
+		}
 		if _, err := regexp.Compile(c.Pattern); err != nil {
 			report("pattern", "is not a regular expression:  "+show.Plain(err.Error()))
 			return
@@ -183,6 +190,14 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *rege
 	default:
 		s.maxLength = *c.MaxLength
 	}
+}
+
+func bytesOf(values ...json.RawMessage) int {
+	n := 0
+	for _, v := range values {
+		n += len(v)
+	}
+	return n
 }
 
 func (s *scalar) setBounds(k scalarKind, c v1alpha1.Constraints, report func(field, message string)) {

@@ -13,9 +13,13 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util/pki"
 )
 
-// clockSkew is how far behind an API server's clock may be. Certificates are valid from
-// this long before they are made.
-const clockSkew = 5 * time.Minute
+const (
+	// earlyBy is how long before they are made certificates are valid. A replica whose clock is
+	// ahead by less still serves what API servers accept.
+	earlyBy = 24 * time.Hour
+	// clockSkew is by how much the clocks of replicas and API servers may differ otherwise.
+	clockSkew = 5 * time.Minute
+)
 
 // KeyAlgorithm is the algorithm of new private keys.
 type KeyAlgorithm string
@@ -43,7 +47,7 @@ type ca struct {
 	key  crypto.Signer
 }
 
-// makeCA makes a CA that is valid for duration from now, and from a little before now.
+// makeCA makes a CA that is valid for duration from now, and from some time before now.
 //
 // The CA can sign for the names only, and only certificates of servers: with a stolen key
 // nobody impersonates anything else to those who trust the CA. The constraints are critical.
@@ -112,7 +116,7 @@ func (c *ca) sign(algorithm KeyAlgorithm, dnsNames []string, now time.Time, dura
 // after remaining. It is at most half of remaining: otherwise a short-lived certificate
 // would be due when it is new.
 func backdate(remaining time.Duration) time.Duration {
-	return min(clockSkew, remaining/2)
+	return min(earlyBy, remaining/2)
 }
 
 // due reports whether a certificate has to be replaced: a third of its validity is

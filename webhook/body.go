@@ -22,8 +22,8 @@ const (
 	maxBody = maxObject + maxOldObject + 1<<20
 	// maxUnannounced bounds a body without a Content-Length. API servers always send one.
 	maxUnannounced = 1 << 20
-	// ordinaryBody is the size of a body up to which it waits for no other. All connections
-	// together have 16 MiB of such bodies at most.
+	// ordinaryBody is the size of a body up to which it waits for no other. Each connection has one
+	// at most.
 	ordinaryBody = 16 << 10
 	// smallBody is the size up to which a larger body counts as small.
 	smallBody = 64 << 10

@@ -17,6 +17,8 @@ import (
 // Memory is what reviews may take of the process. Bodies of up to ordinaryBody bytes are
 // bounded by the number of connections alone.
 type Memory struct {
+	// Connections is how many there may be at a time.
+	Connections int
 	// SmallBodies and LargeBodies are how many bytes other bodies may have together: those of up
 	// to smallBody bytes, and larger ones.
 	SmallBodies, LargeBodies int64
@@ -27,34 +29,60 @@ type Memory struct {
 	Large, LargeWorkers int64
 }
 
+// The shares of a process's memory limit, in 64ths. TestTheSharesOfTheMemoryAreNotMoreThanThereIs
+// adds them up.
+const (
+	largeObjectShare = 25
+	largeBodyShare   = 7
+	smallObjectShare = 2
+	smallBodyShare   = 2
+	connectionShare  = 8
+	adviceShare      = 4
+	// NamespaceShare is for the metadata of namespaces, TemplateShare for their templates, and
+	// ProcessShare for all that is not bounded: the runtime, and the templates of the cluster.
+	NamespaceShare = 8
+	TemplateShare  = 4
+	ProcessShare   = 4
+)
+
+// Share is so many 64ths of a limit.
+func Share(limit, share int64) int64 { return limit * share / 64 }
+
 // MemoryFor divides the memory that a process may use, in bytes, for a number of CPUs.
-// A quarter is left to the process itself: templates, namespaces, connections.
 func MemoryFor(limit int64, cpus int) Memory {
 	return Memory{
-		SmallBodies: limit / 32, LargeBodies: max(limit/8, maxBody),
-		Small: int64(max(2*cpus, 4)),
+		Connections: int(Share(limit, connectionShare) / connectionMemory),
+		SmallBodies: Share(limit, smallBodyShare), LargeBodies: max(Share(limit, largeBodyShare), maxBody),
+		Small: max(min(int64(2*cpus), Share(limit, smallObjectShare)/smallWork), 4),
 		// One large pod keeps a CPU busy. Others have to have one, too.
-		Large: limit * 15 / 32, LargeWorkers: int64(max(cpus/2, 1)),
+		Large: Share(limit, largeObjectShare), LargeWorkers: int64(max(cpus/2, 1)),
 	}
 }
 
 // AdviceMemoryFor is the part of the memory of a process that webhooks may take whose answers
-// are advice, taken from what [MemoryFor] leaves to the process. What needs more goes without
-// advice.
+// are advice. What needs more goes without advice.
 func AdviceMemoryFor(limit int64) Memory {
-	part := max(limit/64, smallWork)
+	part := max(Share(limit, adviceShare)/4, smallWork)
 	return Memory{SmallBodies: part, LargeBodies: part, Small: 1, Large: part, LargeWorkers: 1} // the other processors are for pods
 }
 
+// Total is the most that reviews take together, in bytes.
+func (m Memory) Total() int64 {
+	return int64(m.Connections)*connectionMemory + m.SmallBodies + m.LargeBodies + m.Small*smallWork + m.Large
+}
+
 const (
+	// connectionMemory is how many bytes a connection takes: 48 KiB for TLS, with a record that
+	// nobody reads yet, and for a goroutine, and a body of ordinaryBody bytes.
+	connectionMemory = 48<<10 + ordinaryBody
 	// smallWork is up to how many bytes of memory the work on an object counts as small.
 	smallWork = 1 << 20
 	// smallPart is the size in bytes up to which the memory for a part is not worth an estimate.
 	smallPart = 8 << 10
 	// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
-	// byte of it: copies of what it changes, the patch, and garbage not yet collected.
-	// TestThePipelineDoesNotCopyALargePod holds less.
-	workPerByte = 0.25
+	// byte of it: copies of what it changes, and the patch. The largest pod that etcd can store
+	// counts for 95 MiB, and takes 82 with its body.
+	workPerByte = 0.1
 	// workPerContainer is how many bytes a template takes for each container that it
 	// extends: what it renders and plans there, and what the record says of it.
 	workPerContainer = 4608

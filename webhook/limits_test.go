@@ -26,6 +26,23 @@ func variables(n int, annotations string) string {
 	return strings.Replace(reviewOf(v1Version, annotations, false), `"image":"nginx"`, `"image":"nginx","env":[`+env+`]`, 1)
 }
 
+// A share that grows takes memory from another one. With more CPUs than memory for them, less is
+// worked on at a time.
+func TestTheSharesOfTheMemoryAreNotMoreThanThereIs(t *testing.T) {
+	for _, limit := range []int64{256 << 20, 512 << 20, 4 << 30} {
+		for _, cpus := range []int{1, 2, 16, 256} {
+			reviews, advice := MemoryFor(limit, cpus), AdviceMemoryFor(limit)
+			total := reviews.Total() + advice.Total() + Share(limit, NamespaceShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
+			if total > limit {
+				t.Errorf("%d MiB and %d CPUs: reviews take %d MiB, advice %d, all together %d", limit>>20, cpus, reviews.Total()>>20, advice.Total()>>20, total>>20)
+			}
+			if reviews.Connections < 512 || reviews.Small < min(int64(2*cpus), 8) || reviews.LargeWorkers < 1 {
+				t.Errorf("%d MiB and %d CPUs: %+v", limit>>20, cpus, reviews)
+			}
+		}
+	}
+}
+
 // etcd stores objects of 1.5 MiB. A variable with a name of one letter takes 7 bytes
 // there, so a stored pod has 224,000 at most. Such a pod fits into the memory that the
 // chart gives, and one with twice as many is refused, not let through.

@@ -28,7 +28,9 @@ type ServerOptions struct {
 	// /readyz, /metrics and /state (plain).
 	Listen, AdminListen string
 	// Webhooks has the handlers of admission reviews by their paths.
-	Webhooks       map[string]http.Handler
+	Webhooks map[string]http.Handler
+	// Connections is how many there may be for reviews: each review in flight has one.
+	Connections    int
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Peers are the clients that may send reviews. They do not limit AdminListen.
 	Peers    Peers
@@ -45,11 +47,8 @@ type ServerOptions struct {
 	Logger                         *slog.Logger
 }
 
-// Bounds of connections. Each takes some 20 to 40 KiB of memory, with TLS and a goroutine.
 const (
-	// maxReviewConnections is more than API servers open: each review in flight has one.
-	maxReviewConnections = 1024
-	maxAdminConnections  = 64
+	maxAdminConnections = 64
 	// maxHeader bounds a request's header, in bytes. An API server's has a few hundred.
 	maxHeader = 8 << 10
 )
@@ -92,7 +91,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	o := s.options
 	reviews, probes := s.reviewServer(), s.adminServer()
-	webhook, admin = newListener(webhook, maxReviewConnections), newListener(admin, maxAdminConnections)
+	webhook, admin = newListener(webhook, o.Connections), newListener(admin, maxAdminConnections)
 	defer func() { _, _ = reviews.Close(), probes.Close() }()
 	failed := make(chan error, 2)
 	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()

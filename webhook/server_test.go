@@ -25,7 +25,7 @@ func startServer(t *testing.T, ctx context.Context, o ServerOptions) (s *Server,
 	certificate.StartTLS()
 	t.Cleanup(certificate.Close)
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-	o.Webhooks = map[string]http.Handler{"/mutate": ok}
+	o.Webhooks, o.Connections = map[string]http.Handler{"/mutate": ok}, 100
 	o.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &certificate.TLS.Certificates[0], nil }
 	o.Gatherer, o.Logger = prometheus.NewRegistry(), slog.New(slog.DiscardHandler)
 	s = NewServer(o)

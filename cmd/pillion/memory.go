@@ -9,25 +9,18 @@ import (
 )
 
 // limitMemory has the garbage collector work harder when the process comes near its
-// limit, in bytes, unless the environment variable GOMEMLIMIT says when. Three eighths are
-// left for what Go does not count: the binary itself, and memory not yet given back.
+// limit, in bytes, unless the environment variable GOMEMLIMIT says when. That is well below the
+// limit, because with all that [webhook.MemoryFor] gives away the process takes more, and
+// because Go does not count the binary.
 //
 // Far from the limit it works half as often as Go has it by itself, unless GOGC says how
 // often: each review leaves much more garbage than it keeps.
 func limitMemory(limit int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit * 5 / 8)
+		debug.SetMemoryLimit(limit * 9 / 16)
 	}
 	collectAt(servingPercent)
 }
-
-// namespacesMemory is how many bytes of the metadata of namespaces the process keeps: half of
-// what [webhook.MemoryFor] leaves to the process itself.
-func namespacesMemory(limit int64) int64 { return limit / 8 }
-
-// namespacedMemory is how many bytes the templates of namespaces take, as [templates.Cost] counts
-// them.
-func namespacedMemory(limit int64) int64 { return limit / 16 }
 
 // How much garbage there may be, as a part of what is kept, before it is collected: while
 // something is loaded, and else.

@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
+	"github.com/pillion-dev/pillion/webhook"
 )
 
 // namespacedTemplates are the parts that serve the templates of namespaces.
@@ -27,7 +28,7 @@ func newNamespacedTemplates(c serveConfig, client kubernetes.Interface, metadata
 	}
 	n := &namespacedTemplates{
 		Namespaced: store.NewNamespaced(store.NamespacedOptions{
-			Metadata: metadataClient, Group: c.AnnotationPrefix, Compile: compile, Budget: namespacedMemory(c.MemoryLimit), Logger: log,
+			Metadata: metadataClient, Group: c.AnnotationPrefix, Compile: compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
 			Read: func(ctx context.Context, namespace, name string) ([]byte, error) {
 				return client.CoreV1().RESTClient().Get().AbsPath("/apis", c.AnnotationPrefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
 					SetHeader("Accept", "application/json").DoRaw(ctx)

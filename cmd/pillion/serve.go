@@ -180,7 +180,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	var set *store.Templates
 	ns := namespaces.New(namespaces.Options{
-		Client: metadataClient, List: clientset.NamespaceList(client), Prefix: c.AnnotationPrefix, Bytes: namespacesMemory(c.MemoryLimit),
+		Client: metadataClient, List: clientset.NamespaceList(client), Prefix: c.AnnotationPrefix, Bytes: webhook.Share(c.MemoryLimit, webhook.NamespaceShare),
 		Reads: func() *templates.NamespaceReads { return set.Snapshot().NamespaceReads() }, Logger: log.With("component", "namespaces"),
 	})
 	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
@@ -311,7 +311,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	addPreview(handlers, c, limits, previews, reviews)
 	server = webhook.NewServer(webhook.ServerOptions{
-		Listen: c.Listen, AdminListen: c.AdminListen, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
+		Listen: c.Listen, AdminListen: c.AdminListen, Connections: reviews.Memory.Connections, GetCertificate: source.GetCertificate, Peers: peers, Gatherer: registry,
 		State: c.state(registry, log), Webhooks: handlers,
 		Checks: append([]webhook.Check{
 			{Name: "certificates", Ready: source.Ready},

@@ -74,30 +74,6 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 	}
 }
 
-func TestAuthoritiesReadBackFromTheSecretUnchanged(t *testing.T) {
-	t.Parallel()
-	a := authorities{current: yearCA(t), next: yearCA(t)}
-	a.trusted = []trusted{{cert: a.current.cert}, {yearCA(t).cert, time.Now().Add(time.Hour).Truncate(time.Second)}}
-	data, err := a.write(map[string][]byte{"other": []byte("stays")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := readAuthorities(data)
-	if err != nil || !back.same(a) || string(data["other"]) != "stays" {
-		t.Errorf("read back: the same %t (%v), other key %q", back.same(a), err, data["other"])
-	}
-	if !bytes.Equal(back.bundle(), a.bundle()) {
-		t.Error("the bundle changes on its way through the Secret")
-	}
-	a.next = nil
-	if data, err = a.write(data); err != nil {
-		t.Fatal(err)
-	}
-	if back, _ := readAuthorities(data); back.next != nil {
-		t.Error("the staged CA is still there")
-	}
-}
-
 func TestTheErrorSaysWhyASecretHasNoSoundCA(t *testing.T) {
 	t.Parallel()
 	good := secretOf(t, yearCA(t)).Data

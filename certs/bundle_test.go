@@ -198,12 +198,3 @@ func checkRemembered(t *rapid.T, before, after []trusted, current, inUse *x509.C
 		}
 	}
 }
-
-func TestBundleIsPlainPEMWithTheCurrentCAFirst(t *testing.T) {
-	t.Parallel()
-	current, old := yearCA(t), yearCA(t)
-	got := bundle(current.cert, []trusted{{old.cert, time.Now()}, {cert: current.cert}})
-	if want := pemOf(current, old); !bytes.Equal(got, want) {
-		t.Errorf("bundle\n%s\nwant\n%s", got, want)
-	}
-}

@@ -5,26 +5,24 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // caSecret keeps the CAs of the self-signed provider in a Secret that all replicas
 // share. Only the loop uses it.
 type caSecret struct {
 	options     SelfSignedOptions
-	client      kubernetes.Interface
 	secret      *followed[*corev1.Secret]
 	permissions *permissions
 	problems    *problems
 	serving     *serving
-	counters    *counters
+	made        *atomic.Int64
 	trusted     *trustLog
-	now         func() time.Time
 
 	// known are the CAs that the Secret held when it was last sound. They stay in force
 	// while the Secret is absent or broken.
@@ -52,7 +50,7 @@ func (w write) pending(version string, now time.Time) bool {
 // It waits for nothing: a write that comes too late is followed by an event, which
 // brings the next round.
 func (s *caSecret) keep(ctx context.Context) error {
-	now := s.now()
+	now := s.options.Now()
 	var stored authorities
 	var broken error
 	version := ""
@@ -97,7 +95,7 @@ func (s *caSecret) keep(ctx context.Context) error {
 	if written {
 		s.wrote = write{over: version, at: now}
 		s.remember(want)
-		s.counters.made.Add(int64(len(own)))
+		s.made.Add(int64(len(own)))
 		for _, made := range own {
 			s.trusted.made[FingerprintOf(made.cert)] = true
 		}
@@ -124,7 +122,7 @@ func (s *caSecret) remember(a authorities) {
 		revoked := a.revoked
 		a = s.known
 		a.revoked = revoked
-		if a = a.permitted(s.now()); a.current == nil {
+		if a = a.permitted(s.options.Now()); a.current == nil {
 			a.current = current
 		}
 	}
@@ -135,7 +133,7 @@ func (s *caSecret) remember(a authorities) {
 // store writes the authorities into the Secret, or creates the Secret if it is nil. It
 // returns false if another write came first.
 func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want authorities) (bool, error) {
-	secrets := s.client.CoreV1().Secrets(s.options.Namespace)
+	secrets := s.options.Client.CoreV1().Secrets(s.options.Namespace)
 	verb := "create"
 	var err error
 	if secret != nil {
@@ -179,7 +177,7 @@ func (s *caSecret) bundle() []byte { return s.known.bundle() }
 // yet: the Secret is so new that this replica is about to see it, and adds that CA
 // first.
 func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
-	secret, err := s.client.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
+	secret, err := s.options.Client.CoreV1().Secrets(s.options.Namespace).Get(ctx, s.options.SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return s.bundle(), nil
 	}
@@ -190,7 +188,7 @@ func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.bundle(), nil
 	}
-	if stored = stored.completedBy(s.known).permitted(s.now()); stored.current == nil {
+	if stored = stored.completedBy(s.known).permitted(s.options.Now()); stored.current == nil {
 		return s.bundle(), nil
 	}
 	if used := s.serving.inUse(); used != nil && !stored.revoked.leaves(used) && !stored.trusts(used) {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 )
 
 // CertManagerOptions are the options of [NewCertManager].
@@ -28,39 +27,8 @@ type CertManagerOptions struct {
 	// cainjector or somebody else publishes the CA.
 	Publish bool
 
-	// LeafDuration is the duration of the Certificate (default 168h). A replaced CA
-	// stays published for so long.
+	// LeafDuration is the duration of the Certificate . A replaced CA stays published for so long.
 	LeafDuration time.Duration
-}
-
-// NewCertManager returns the cert-manager provider's source. The error names the option
-// that is missing or wrong. The API server is not called before Run.
-func NewCertManager(o CertManagerOptions) (Source, error) {
-	client, err := o.open("certificates from cert-manager", o.complete)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newCertManager(o, client, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (o *CertManagerOptions) complete() error {
-	if err := o.Options.complete(); err != nil {
-		return err
-	}
-	if err := required("SecretName", o.SecretName); err != nil {
-		return err
-	}
-	if o.LeafDuration == 0 {
-		o.LeafDuration = defaultLeafDuration
-	}
-	if o.LeafDuration < 0 {
-		return fmt.Errorf("LeafDuration (%s) must be greater than zero", o.LeafDuration)
-	}
-	return nil
 }
 
 // permissions returns the permissions that the provider needs.
@@ -78,13 +46,11 @@ func (o *CertManagerOptions) permissions() []permission {
 // certManager is the provider whose leaf cert-manager issues and renews.
 type certManager struct {
 	options     CertManagerOptions
-	client      kubernetes.Interface
 	secret      *followed[*corev1.Secret]
 	permissions *permissions
 	serving     *serving
 	publisher   *publisher
 	problems    *problems
-	now         func() time.Time
 
 	// candidate is the last sound leaf of the Secret.
 	candidate *leaf
@@ -95,18 +61,14 @@ type certManager struct {
 	revoked revocations
 }
 
-func newCertManager(o CertManagerOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
-	s, err := newSource(o.Options, o.permissions(), client, now)
-	if err != nil {
-		return nil, err
-	}
-	secret := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
-	s.provider = &certManager{
-		options: o, client: client, secret: secret,
-		permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems, now: now,
-	}
+// NewCertManager returns the cert-manager provider's source. The API server is not called before
+// Run.
+func NewCertManager(o CertManagerOptions) *Source {
+	s := newSource(o.Options, o.permissions())
+	secret := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
+	s.provider = &certManager{options: o, secret: secret, permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems}
 	s.watches = append(s.watches, secret.run)
-	return s, nil
+	return s
 }
 
 // newest implements provider: it reads the leaf, and brings the CAs that the Secret
@@ -142,7 +104,7 @@ func (m *certManager) trust() trust {
 	if m.candidate != nil && m.candidate.issuer != nil {
 		t.signing = m.candidate.issuer
 		t.cas = []trusted{{cert: t.signing}}
-		t.add(m.revoked.permitted(m.trusted, m.now()))
+		t.add(m.revoked.permitted(m.trusted, m.options.Now()))
 	}
 	return t
 }
@@ -174,7 +136,7 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 		m.take(next)
 		return nil
 	}
-	now := m.now()
+	now := m.options.Now()
 	list, misread := parseRevocations(secret.Data[secretRevokedKey])
 	m.problems.note(subject(m.secret)+", key "+secretRevokedKey, failedSecret, misread)
 	list = list.union(m.revoked)
@@ -189,7 +151,7 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	changed := secret.DeepCopy()
 	m.writeState(changed.Data, next.issuer, now)
 	if !maps.EqualFunc(secret.Data, changed.Data, bytes.Equal) {
-		_, err = m.client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+		_, err = m.options.Client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err != nil && !overtaken(err) {
 			return fmt.Errorf("writing the keys %s and %s: %w", secretTrustedKey, secretRevokedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
 		}
@@ -235,14 +197,14 @@ func (m *certManager) writeState(data map[string][]byte, issuer *x509.Certificat
 
 // bundle implements bundles.
 func (m *certManager) bundle() []byte {
-	return bundle(m.candidate.issuer, m.revoked.permitted(m.trusted, m.now()))
+	return bundle(m.candidate.issuer, m.revoked.permitted(m.trusted, m.options.Now()))
 }
 
 // newestBundle implements bundles. An absent or broken Secret leaves the last good one
 // in force. The bundle is nil if the Secret does not remember the CA of the served leaf
 // yet: this replica is about to see the Secret, and adds that CA first.
 func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
-	secret, err := m.client.CoreV1().Secrets(m.options.Namespace).Get(ctx, m.options.SecretName, metav1.GetOptions{})
+	secret, err := m.options.Client.CoreV1().Secrets(m.options.Namespace).Get(ctx, m.options.SecretName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return m.bundle(), nil
 	}
@@ -254,7 +216,7 @@ func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
 		return m.bundle(), nil
 	}
 	list, _ := parseRevocations(secret.Data[secretRevokedKey])
-	list, now := list.union(m.revoked), m.now()
+	list, now := list.union(m.revoked), m.options.Now()
 	if list.denySigning(next.issuer, now) {
 		return m.bundle(), nil
 	}

@@ -14,19 +14,13 @@ import (
 )
 
 // runCertManager starts a replica that follows the Secret, and ends it with the test.
-func (c *cluster) runCertManager(change func(*CertManagerOptions)) Source {
+func (c *cluster) runCertManager(change func(*CertManagerOptions)) *Source {
 	c.t.Helper()
-	o := CertManagerOptions{Options: testOptions(), SecretName: testSecret}
+	o := CertManagerOptions{Options: c.testOptions(), SecretName: testSecret, LeafDuration: 7 * 24 * time.Hour}
 	if change != nil {
 		change(&o)
 	}
-	if err := o.complete(); err != nil {
-		c.t.Fatal(err)
-	}
-	s, err := newCertManager(o, c, time.Now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s := NewCertManager(o)
 	c.t.Cleanup(c.background(s))
 	return s
 }
@@ -58,7 +52,7 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 		first, second := yearCA(t), yearCA(t)
 		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
-		var replicas []Source
+		var replicas []*Source
 		for range 3 {
 			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 2*time.Second }))
 		}
@@ -142,7 +136,7 @@ func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 		before := served(t, s)
 		c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
 		eventually(t, func() error {
-			if n := s.Status().Failures[failedSecret]; n != 2 {
+			if n := failuresOf(s, failedSecret); n != 2 {
 				return fmt.Errorf("%d failures, want that the second failure counts", n)
 			}
 			return nil
@@ -160,7 +154,7 @@ func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
 		c.deny("update secrets", true)
 		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
 		eventually(t, func() error {
-			return mentions(s.Ready(), `update secrets "pillion-ca" in namespace "pillion-system"`, "certs.certManager.publish=true")
+			return mentions(s.Ready(), `update secrets pillion-ca in namespace pillion-system`, "certs.certManager.publish=true")
 		})
 	})
 }
@@ -171,9 +165,9 @@ func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 		old, first, second := yearCA(t), yearCA(t), yearCA(t)
 		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, old, testDNSName, week)))
-		var replicas []*source
+		var replicas []*Source
 		for range 2 {
-			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 10*time.Second }).(*source))
+			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 10*time.Second }))
 		}
 		for _, s := range replicas {
 			eventually(t, s.Ready)

@@ -257,6 +257,20 @@ func (c *cluster) authorities() (authorities, error) {
 	return readAuthorities(secret.Data)
 }
 
+// staged waits until the Secret has a staged CA, and returns it.
+func (c *cluster) staged() *ca {
+	c.t.Helper()
+	var next *ca
+	eventually(c.t, func() error {
+		stored, err := c.authorities()
+		if next = stored.next; err == nil && next == nil {
+			err = errors.New("no CA is staged")
+		}
+		return err
+	})
+	return next
+}
+
 // newConfiguration has two entries, and fields that must stay as they are.
 func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 	entry := func(name string) admissionv1.MutatingWebhook {
@@ -276,15 +290,16 @@ func newConfiguration() *admissionv1.MutatingWebhookConfiguration {
 }
 
 // testOptions are the options of a replica.
-func testOptions() Options {
+func (c *cluster) testOptions() Options {
 	return Options{
-		Namespace: testNamespace, Service: testService, Logger: slog.New(slog.DiscardHandler),
+		Client:    c,
+		Namespace: testNamespace, Service: testService, Settle: 5 * time.Minute, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 		WebhookConfigurations: []WebhookConfiguration{{Mutating, testWebhook}},
 	}
 }
 
 // run starts a replica of the self-signed provider, and ends the replica with the test.
-func (c *cluster) run(change func(*SelfSignedOptions)) *source {
+func (c *cluster) run(change func(*SelfSignedOptions)) *Source {
 	c.t.Helper()
 	s, stop := c.start(change)
 	c.t.Cleanup(stop)
@@ -292,24 +307,18 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *source {
 }
 
 // start is run for a replica that the test ends by calling stop.
-func (c *cluster) start(change func(*SelfSignedOptions)) (s *source, stop func()) {
+func (c *cluster) start(change func(*SelfSignedOptions)) (s *Source, stop func()) {
 	c.t.Helper()
-	o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
+	o := SelfSignedOptions{Options: c.testOptions(), SecretName: testSecret, CADuration: 365 * 24 * time.Hour, LeafDuration: 7 * 24 * time.Hour, KeyAlgorithm: ECDSA}
 	if change != nil {
 		change(&o)
 	}
-	if err := o.complete(); err != nil {
-		c.t.Fatal(err)
-	}
-	s, err := newSelfSigned(o, c, time.Now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s = NewSelfSigned(o)
 	return s, c.background(s)
 }
 
 // background runs a source until the returned function is called.
-func (c *cluster) background(s Source) (stop func()) {
+func (c *cluster) background(s *Source) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

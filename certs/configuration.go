@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"errors"
-	"fmt"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -117,22 +115,19 @@ type configuration struct {
 
 // followConfiguration prepares to follow a configuration and its entries that call the
 // Service. changed is called after every change of the object, and must not block.
-func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) (*configuration, error) {
-	switch c.Kind {
-	case Mutating:
+func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) *configuration {
+	if c.Kind == Mutating {
 		return followKind(client, client.AdmissionregistrationV1().MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
-		}), nil
-	case Validating:
-		return followKind(client, client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
-			for i := range object.Webhooks {
-				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
-			}
-		}), nil
+		})
 	}
-	return nil, fmt.Errorf("webhook configuration %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
+	return followKind(client, client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
+		for i := range object.Webhooks {
+			r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
+		}
+	})
 }
 
 // configurationClient is the part of a typed client that a configuration needs.
@@ -164,21 +159,4 @@ func followKind[T interface {
 			return err
 		},
 	}
-}
-
-// checkConfigurations returns an error that names the first wrong item of the list.
-func checkConfigurations(list []WebhookConfiguration) error {
-	seen := map[WebhookConfiguration]bool{}
-	for _, c := range list {
-		switch {
-		case c.Name == "":
-			return errors.New("a name in WebhookConfigurations is empty")
-		case c.Kind != Mutating && c.Kind != Validating:
-			return fmt.Errorf("WebhookConfigurations: %s has the kind %q; allowed are %s, %s", c.Name, c.Kind, Mutating, Validating)
-		case seen[c]:
-			return fmt.Errorf("WebhookConfigurations: %s is listed twice", c)
-		}
-		seen[c] = true
-	}
-	return nil
 }

@@ -17,13 +17,13 @@
 //
 // # Parts
 //
-// A source runs one loop. Each round asks the provider for its newest leaf, and offers
-// that leaf for serving. Each part is a type in the file of its name:
+// A source runs one loop: a round after every change, and regularly. Each round asks the provider
+// for its newest leaf, and offers that leaf for serving. Each part is a type in the file of its
+// name:
 //
 //	source       puts the parts together
 //	provider     supplies leaves: selfsigned (with casecret), certmanager, files
 //	permissions  wait until the process may do what the provider needs
-//	loop         calls a round after every change, and regularly
 //	publisher    writes the CA bundle into the webhook configurations (publish.go)
 //	verifier     checks a leaf against the published bundles, as API servers do
 //	serving      holds the served leaf; handover decides when to replace it

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
-
-	"k8s.io/client-go/kubernetes"
 )
 
 // FilesOptions are the options of [NewFiles].
@@ -20,24 +17,6 @@ type FilesOptions struct {
 	CertFile, KeyFile string
 }
 
-// NewFiles returns the files provider's source. The error names the option that is
-// missing or wrong. The files are not read before Run.
-func NewFiles(o FilesOptions) (Source, error) {
-	client, err := o.open("certificates from files", o.complete)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newFiles(o, client, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (o *FilesOptions) complete() error {
-	return errors.Join(required("CertFile", o.CertFile), required("KeyFile", o.KeyFile), o.Options.complete())
-}
-
 // permissions returns the permissions that the provider needs.
 func (o *FilesOptions) permissions() []permission {
 	return configurationPermissions(o.WebhookConfigurations, "certs.provider=files", "list", "watch")
@@ -48,19 +27,16 @@ type files struct {
 	options  FilesOptions
 	problems *problems
 	serving  *serving
-	now      func() time.Time
 
 	// candidate is the last sound pair.
 	candidate *leaf
 }
 
-func newFiles(o FilesOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
-	s, err := newSource(o.Options, o.permissions(), client, now)
-	if err != nil {
-		return nil, err
-	}
-	s.provider = &files{options: o, problems: s.problems, serving: s.serving, now: now}
-	return s, nil
+// NewFiles returns the files provider's source. The files are not read before Run.
+func NewFiles(o FilesOptions) *Source {
+	s := newSource(o.Options, o.permissions())
+	s.provider = &files{options: o, problems: s.problems, serving: s.serving}
+	return s
 }
 
 // subject is the object of problems with the two files.
@@ -111,7 +87,7 @@ func (f *files) read() (*leaf, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s and %s: %w", f.options.CertFile, f.options.KeyFile, err)
 	}
-	if expired(l.tls.Leaf, f.now()) {
+	if expired(l.tls.Leaf, f.options.Now()) {
 		return nil, fmt.Errorf("%s: the certificate ended at %s", f.options.CertFile, timestamp(l.tls.Leaf.NotAfter))
 	}
 	return l, nil

@@ -35,22 +35,16 @@ func mount(t *testing.T, dir, version string, l *leaf) {
 	must(os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 }
 
-func (c *cluster) runFiles(dir string) *source {
+func (c *cluster) runFiles(dir string) *Source {
 	c.t.Helper()
-	o := FilesOptions{Options: testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
+	o := FilesOptions{Options: c.testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
 	o.Settle = time.Second
-	if err := o.complete(); err != nil {
-		c.t.Fatal(err)
-	}
-	s, err := newFiles(o, c, time.Now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	s := NewFiles(o)
 	c.t.Cleanup(c.background(s))
 	return s
 }
 
-func serves(s Source, l *leaf) func() error {
+func serves(s *Source, l *leaf) func() error {
 	return func() error {
 		certificate, err := s.GetCertificate(nil)
 		if err == nil && !certificate.Leaf.Equal(l.tls.Leaf) {
@@ -108,7 +102,7 @@ func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, func() error {
-				if n := s.Status().Failures[failedFiles]; n <= i {
+				if n := failuresOf(s, failedFiles); n <= int64(i) {
 					return fmt.Errorf("%d failures are counted", n)
 				}
 				return mentions(s.problems.of(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")

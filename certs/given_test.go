@@ -2,6 +2,7 @@ package certs
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,7 +36,7 @@ func TestAGivenSecretIsFilledWithoutTheRightToCreateOne(t *testing.T) {
 		if c.secret().Annotations["helm.sh/resource-policy"] != "keep" {
 			t.Error("Helm may delete the Secret")
 		}
-		if problems := s.Status().Problems; len(problems) > 0 {
+		if problems := problemsOf(s); problems != "" {
 			t.Errorf("there are problems: %v", problems)
 		}
 	})
@@ -57,14 +58,7 @@ func TestAGivenSecretThatIsAbsentIsNamedWithTheCommandThatMendsIt(t *testing.T) 
 		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error {
-			for _, p := range s.Status().Problems {
-				if mentions(p.Err, command) == nil {
-					return nil
-				}
-			}
-			return mentions(nil, command)
-		})
+		eventually(t, func() error { return mentions(errors.New(problemsOf(s)), command) })
 		if err := s.Ready(); err != nil {
 			t.Errorf("not ready: %v", err)
 		}

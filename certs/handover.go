@@ -2,7 +2,6 @@ package certs
 
 import (
 	"crypto/x509"
-	"sync/atomic"
 	"time"
 )
 
@@ -37,26 +36,10 @@ func (c confirmations) forget(now time.Time) {
 	}
 }
 
-// handover decides which leaf is served. Only one goroutine offers leaves; any goroutine
-// may read the served leaf.
-type handover struct {
-	served atomic.Pointer[leaf]
-}
-
-// offer gives the newest leaf, and reports whether it replaced the served leaf. verifies
-// reports whether the published bundles verify a leaf; settled reports whether they have
-// contained the leaf's CA for the settling time.
-func (h *handover) offer(candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
-	served := h.served.Load()
-	if served != nil && served.same(candidate) || !replaces(served, candidate, now, verifies, settled) {
-		return false
-	}
-	h.served.Store(candidate)
-	return true
-}
-
-// replaces reports whether candidate should be served instead of served.
-func replaces(served, candidate *leaf, now time.Time, verifies, settled func(*leaf) bool) bool {
+// replaces reports whether candidate should be served instead of served. verifies reports whether
+// the published bundles verify a leaf. settled reports whether they have contained the
+// candidate's CA for the settling time.
+func replaces(served, candidate *leaf, now time.Time, verifies func(*leaf) bool, settled bool) bool {
 	// No valid leaf can be lost.
 	if served == nil || ending(served.tls.Leaf, now) {
 		return true
@@ -67,5 +50,5 @@ func replaces(served, candidate *leaf, now time.Time, verifies, settled func(*le
 	if served.issuer != nil && candidate.issuer != nil && served.issuer.Equal(candidate.issuer) {
 		return true
 	}
-	return !verifies(served) || settled(candidate)
+	return !verifies(served) || settled
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -17,39 +16,7 @@ type leaf struct {
 
 	// issuer is the CA; nil if this process does not know the CA.
 	issuer *x509.Certificate
-
-	// accepted has what verify found, by what it was asked. Readiness asks several times a
-	// second for every entry, and to verify each time would be most of what a Pillion at rest
-	// computes.
-	mu       sync.Mutex
-	accepted map[accepting]window
 }
-
-// accepting is what a leaf was verified by.
-type accepting struct{ caBundle, dnsName string }
-
-// window is how long a chain of certificates is valid: from is the latest NotBefore in it,
-// until the first NotAfter.
-type window struct{ from, until time.Time }
-
-func (w window) includes(t time.Time) bool { return !t.Before(w.from) && !t.After(w.until) }
-
-func windowOf(chain []*x509.Certificate) window {
-	w := window{chain[0].NotBefore, chain[0].NotAfter}
-	for _, c := range chain[1:] {
-		if c.NotBefore.After(w.from) {
-			w.from = c.NotBefore
-		}
-		if c.NotAfter.Before(w.until) {
-			w.until = c.NotAfter
-		}
-	}
-	return w
-}
-
-// mostAccepted bounds what a leaf remembers. Configurations have one or two bundles at a
-// time.
-const mostAccepted = 16
 
 // same reports whether both are the same certificate.
 func (l *leaf) same(other *leaf) bool {
@@ -77,34 +44,12 @@ func parseLeaf(certPEM, keyPEM []byte) (*leaf, error) {
 // verify returns the reason why an API server that trusts caBundle would refuse the leaf
 // for dnsName at the time now; nil if it would accept the leaf.
 func (l *leaf) verify(caBundle []byte, dnsName string, now time.Time) error {
-	by := accepting{string(caBundle), dnsName}
-	l.mu.Lock()
-	valid, known := l.accepted[by]
-	l.mu.Unlock()
-	if known && valid.includes(now) {
-		return nil
-	}
-	chain, err := l.chain(caBundle, dnsName, now)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.accepted == nil || len(l.accepted) >= mostAccepted {
-		l.accepted = map[accepting]window{}
-	}
-	l.accepted[by] = windowOf(chain)
-	return nil
-}
-
-// chain returns the certificates by which an API server that trusts caBundle accepts the leaf.
-func (l *leaf) chain(caBundle []byte, dnsName string, now time.Time) ([]*x509.Certificate, error) {
 	if len(caBundle) == 0 {
-		return nil, errors.New("its caBundle is empty")
+		return errors.New("its caBundle is empty")
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(caBundle) {
-		return nil, errors.New("its caBundle holds no certificate")
+		return errors.New("its caBundle holds no certificate")
 	}
 	intermediates := x509.NewCertPool()
 	for _, der := range l.tls.Certificate[1:] {
@@ -112,7 +57,7 @@ func (l *leaf) chain(caBundle []byte, dnsName string, now time.Time) ([]*x509.Ce
 			intermediates.AddCert(cert)
 		}
 	}
-	chains, err := l.tls.Leaf.Verify(x509.VerifyOptions{
+	_, err := l.tls.Leaf.Verify(x509.VerifyOptions{
 		DNSName:       dnsName,
 		Roots:         roots,
 		Intermediates: intermediates,
@@ -120,9 +65,9 @@ func (l *leaf) chain(caBundle []byte, dnsName string, now time.Time) ([]*x509.Ce
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("its caBundle does not verify the serving certificate: %w", err)
+		return fmt.Errorf("its caBundle does not verify the serving certificate: %w", err)
 	}
-	return chains[0], nil
+	return nil
 }
 
 // ending reports whether the certificate ends so soon that its replacement must not wait

@@ -19,9 +19,9 @@ func TestMetricsTellWhichConfigurationsVerifyTheLeaf(t *testing.T) {
 		eventually(t, func() error { return c.published(pemOf(mustCA(t, c))) })
 		eventually(t, func() error { return mentions(s.Ready(), "validatingwebhookconfiguration absent: not found") })
 		// The replica sees its own write later than the API server has it.
-		eventually(t, func() error { return s.Status().Configurations[0].Err })
+		eventually(t, func() error { return s.readiness.configurations()[WebhookConfiguration{Mutating, testWebhook}] })
 		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(NewCollector(s))
+		registry.MustRegister(s)
 		err := testutil.GatherAndCompare(registry, strings.NewReader(`
 	# HELP pillion_certificate_published 1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.
 	# TYPE pillion_certificate_published gauge

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
@@ -68,7 +68,7 @@ func (p *permissions) watch(ctx context.Context) {
 			if slices.Contains(missing, needed) {
 				err = missingError(needed)
 			}
-			p.problems.note(needed.action(), failedPermission, err)
+			p.problems.note(needed.Right.String(), failedPermission, err)
 		}
 	}
 }
@@ -80,15 +80,11 @@ func (p *permissions) missing(ctx context.Context) ([]permission, error) {
 	defer cancel()
 	var missing []permission
 	for _, needed := range p.needed {
-		review, err := p.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: needed.verb, Group: needed.group, Resource: needed.resource, Namespace: needed.namespace, Name: needed.name,
-			}},
-		}, metav1.CreateOptions{})
+		may, err := clientset.May(ctx, p.client, *needed.Attributes())
 		if err != nil {
-			return nil, fmt.Errorf("asking the API server for the permission to %s: %w", needed, err)
+			return nil, err
 		}
-		if !review.Status.Allowed {
+		if !may {
 			missing = append(missing, needed)
 		}
 	}
@@ -102,40 +98,24 @@ func (p *permissions) explain(err error, verb, resource, name string) error {
 		return err
 	}
 	for _, needed := range p.needed {
-		if needed.verb == verb && needed.resource == resource && (needed.name == name || needed.name == "") {
+		if needed.Verb == verb && needed.Resource == resource && (needed.Name == name || needed.Name == "") {
 			return fmt.Errorf("%w: %w", missingError(needed), err)
 		}
 	}
 	return err
 }
 
-// permission is one action that the process must be allowed to do.
+// permission is a right that the process must have.
 type permission struct {
-	verb, group, resource, namespace, name string
+	rights.Right
 
 	// value is the chart's value that grants it, besides rbac.create.
 	value string
 }
 
-// String names the action, and the chart's values that grant it.
+// String names the right, and the chart's values that grant it.
 func (p permission) String() string {
-	return fmt.Sprintf("%s (the chart grants it with rbac.create=true and %s)", p.action(), p.value)
-}
-
-// action names verb, resource and object.
-func (p permission) action() string {
-	var b strings.Builder
-	b.WriteString(p.verb + " " + p.resource)
-	if p.group != "" {
-		b.WriteString("." + p.group)
-	}
-	if p.name != "" {
-		fmt.Fprintf(&b, " %q", p.name)
-	}
-	if p.namespace != "" {
-		fmt.Fprintf(&b, " in namespace %q", p.namespace)
-	}
-	return b.String()
+	return fmt.Sprintf("%s (the chart grants it with rbac.create=true and %s)", p.Right, p.value)
 }
 
 // secretPermissions returns the permissions for one Secret. value is the chart's value
@@ -143,9 +123,9 @@ func (p permission) action() string {
 func secretPermissions(namespace, name, value string, verbs ...string) []permission {
 	var list []permission
 	for _, verb := range verbs {
-		p := permission{verb: verb, resource: "secrets", namespace: namespace, name: name, value: value + "=" + name}
+		p := permission{rights.Right{Verb: verb, Resource: "secrets", Namespace: namespace, Name: name}, value + "=" + name}
 		if verb == "create" {
-			p.name = "" // authorization does not see the name of an object that is created
+			p.Name = "" // authorization does not see the name of an object that is created
 		}
 		list = append(list, p)
 	}
@@ -159,7 +139,7 @@ func configurationPermissions(configurations []WebhookConfiguration, provider st
 	for _, c := range configurations {
 		value := chartsValue(c, configurations)
 		for _, verb := range verbs {
-			list = append(list, permission{verb, "admissionregistration.k8s.io", c.Kind.resource(), "", c.Name, value + " and " + provider})
+			list = append(list, permission{rights.Right{Verb: verb, Group: "admissionregistration.k8s.io", Resource: c.Kind.resource(), Name: c.Name}, value + " and " + provider})
 		}
 	}
 	return list

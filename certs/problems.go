@@ -3,12 +3,12 @@ package certs
 import (
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Operations that can fail: the keys of [Status].Failures.
+// Operations that can fail: the label operation of metrics.
 const (
 	failedPermission = "permission"
 	failedSecret     = "secret"
@@ -27,7 +27,7 @@ type problems struct {
 
 	mu       sync.Mutex
 	present  map[string]failure
-	failures map[string]int
+	failures map[string]int64
 }
 
 // failure is the operation that fails for an object.
@@ -41,7 +41,7 @@ func newProblems(log *slog.Logger) *problems {
 	return &problems{
 		log:      log,
 		present:  map[string]failure{subjectStart: {err: errors.New("not started yet")}},
-		failures: map[string]int{failedPermission: 0, failedSecret: 0, failedSign: 0, failedPublish: 0, failedFiles: 0},
+		failures: map[string]int64{failedPermission: 0, failedSecret: 0, failedSign: 0, failedPublish: 0, failedFiles: 0},
 	}
 }
 
@@ -75,23 +75,17 @@ func (p *problems) of(object string) error {
 	return p.present[object].err
 }
 
-// list returns the problems sorted by object. The problem of [subjectStart] is left
-// out: Ready reports it.
-func (p *problems) list() []Problem {
+// collect tells the present problems, and how many there have been. The problem of
+// [subjectStart] is left out: Ready reports it.
+func (p *problems) collect(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, int64, ...string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []Problem
-	for _, object := range slices.Sorted(maps.Keys(p.present)) {
-		if f := p.present[object]; object != subjectStart {
-			all = append(all, Problem{object, f.operation, f.err})
+	for object, f := range p.present {
+		if object != subjectStart {
+			gauge(problemDesc, 1, object, f.operation)
 		}
 	}
-	return all
-}
-
-// counts returns how many problems there have been, by operation.
-func (p *problems) counts() map[string]int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return maps.Clone(p.failures)
+	for operation, n := range p.failures {
+		counter(failuresDesc, n, operation)
+	}
 }

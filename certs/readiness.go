@@ -60,15 +60,12 @@ func (r *readiness) useful(l *leaf, now time.Time) bool {
 // logChanges logs when a configuration that verified the served leaf ceases to, and
 // when it verifies the leaf again: the replica may stay ready all the time.
 func (r *readiness) logChanges() {
-	served := r.serving.leaf()
-	if served == nil || !r.verified.Load() {
+	if !r.verified.Load() {
 		return
 	}
-	now := r.now()
-	for _, c := range r.verifier.configurations {
-		err := r.verifier.verifyBy(c, served, now)
-		before := r.unverifiable[c.WebhookConfiguration]
-		r.unverifiable[c.WebhookConfiguration] = err != nil
+	for c, err := range r.configurations() {
+		before := r.unverifiable[c]
+		r.unverifiable[c] = err != nil
 		switch {
 		case err != nil && !before:
 			r.log.Warn("API servers that follow this configuration cannot verify the serving certificate", "object", c.String(), "error", err)
@@ -78,16 +75,18 @@ func (r *readiness) logChanges() {
 	}
 }
 
-// configurations returns the state of every configuration, for Source.Status.
-func (r *readiness) configurations() []ConfigurationStatus {
-	served, now := r.serving.leaf(), r.now()
-	var all []ConfigurationStatus
-	for _, c := range r.verifier.configurations {
-		err := errors.New("there is no serving certificate yet")
-		if served != nil {
-			err = r.verifier.verifyBy(c, served, now)
+// configurations returns why API servers that follow a configuration cannot verify the served
+// leaf, nil if they can.
+func (r *readiness) configurations() map[WebhookConfiguration]error {
+	all := map[WebhookConfiguration]error{}
+	if served := r.serving.leaf(); served != nil {
+		for _, j := range r.verifier.judge(served, r.now()) {
+			all[j.WebhookConfiguration] = j.err
 		}
-		all = append(all, ConfigurationStatus{c.WebhookConfiguration, err})
+		return all
+	}
+	for _, c := range r.verifier.configurations {
+		all[c.WebhookConfiguration] = errors.New("there is no serving certificate yet")
 	}
 	return all
 }

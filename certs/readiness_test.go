@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,7 +85,7 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 				if err := s.Ready(); (err == nil) != damage.ready {
 					t.Errorf("ten minutes later Ready says %v, want ready: %t", err, damage.ready)
 				}
-				all := errors.Join(s.Status().Configurations[0].Err, s.Status().Configurations[1].Err)
+				all := errors.Join(slices.Collect(maps.Values(s.readiness.configurations()))...)
 				if err := mentions(all, damage.reason); err != nil {
 					t.Error(err)
 				}
@@ -137,10 +139,14 @@ func TestAReplicaThatWasNeverReadyWaitsForAllConfigurations(t *testing.T) {
 }
 
 // problemsOf lists the problems of the status, one "OBJECT (OPERATION): ERROR" a line.
-func problemsOf(s Source) string {
+func problemsOf(s *Source) string {
+	s.problems.mu.Lock()
+	defer s.problems.mu.Unlock()
 	var lines []string
-	for _, p := range s.Status().Problems {
-		lines = append(lines, fmt.Sprintf("%s (%s): %s", p.Object, p.Operation, p.Err))
+	for object, f := range s.problems.present {
+		if object != subjectStart {
+			lines = append(lines, fmt.Sprintf("%s (%s): %s", object, f.operation, f.err))
+		}
 	}
 	return strings.Join(lines, "\n")
 }
@@ -156,11 +162,11 @@ func TestALostPermissionIsNamedBeforeAnythingNeedsThePermission(t *testing.T) {
 		}
 		c.deny("update secrets", true)
 		time.Sleep(2 * permissionInterval)
-		want := `update secrets "pillion-ca" in namespace "pillion-system" (permission): missing permission: update secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`
+		want := `update secrets pillion-ca in namespace pillion-system (permission): missing permission: update secrets pillion-ca in namespace pillion-system (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`
 		if got := problemsOf(s); got != want {
 			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
 		}
-		if n := s.Status().Failures[failedPermission]; n != 1 {
+		if n := failuresOf(s, failedPermission); n != 1 {
 			t.Errorf("%d failures are counted, want that the same failure counts once", n)
 		}
 		if err := s.Ready(); err != nil {
@@ -183,16 +189,16 @@ func TestAProblemStaysNamedWhileALeafIsServed(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		run  func(t *testing.T, c *cluster) (s Source, damage func())
+		run  func(t *testing.T, c *cluster) (s *Source, damage func())
 		want []string
 	}{
-		{"self-signed: the CA's Secret cannot be made again", func(t *testing.T, c *cluster) (Source, func()) {
+		{"self-signed: the CA's Secret cannot be made again", func(t *testing.T, c *cluster) (*Source, func()) {
 			return c.run(nil), func() {
 				c.deny("create secrets", true)
 				remove(c)
 			}
 		}, []string{"secret pillion-system/pillion-ca (secret): writing the secret: missing permission: create secrets"}},
-		{"cert-manager: the serving Secret is deleted", func(t *testing.T, c *cluster) (Source, func()) {
+		{"cert-manager: the serving Secret is deleted", func(t *testing.T, c *cluster) (*Source, func()) {
 			issuer := yearCA(t)
 			if err := c.Tracker().Add(servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))); err != nil {
 				t.Fatal(err)
@@ -200,7 +206,7 @@ func TestAProblemStaysNamedWhileALeafIsServed(t *testing.T) {
 			c.inject(issuer)
 			return c.runCertManager(nil), func() { remove(c) }
 		}, []string{"secret pillion-system/pillion-ca (secret): not found; cert-manager makes it", "the last certificate stays in use, which ends at "}},
-		{"files: a key that does not fit", func(t *testing.T, c *cluster) (Source, func()) {
+		{"files: a key that does not fit", func(t *testing.T, c *cluster) (*Source, func()) {
 			issuer, dir := yearCA(t), t.TempDir()
 			mount(t, dir, "1", newLeaf(t, issuer, testDNSName, time.Hour))
 			c.inject(issuer)
@@ -225,11 +231,18 @@ func TestAProblemStaysNamedWhileALeafIsServed(t *testing.T) {
 					t.Errorf("the problem costs readiness: %v", err)
 				}
 				registry := prometheus.NewPedanticRegistry()
-				registry.MustRegister(NewCollector(s))
+				registry.MustRegister(s)
 				if n, err := testutil.GatherAndCount(registry, "pillion_certificate_problem"); n != 1 || err != nil {
 					t.Errorf("%d problems are among the metrics (%v), want 1", n, err)
 				}
 			})
 		})
 	}
+}
+
+// failuresOf returns how often an operation of a source has failed.
+func failuresOf(s *Source, operation string) int64 {
+	s.problems.mu.Lock()
+	defer s.problems.mu.Unlock()
+	return s.problems.failures[operation]
 }

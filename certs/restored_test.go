@@ -47,7 +47,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsSoonTrustedNoMore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
-				var replicas []*source
+				var replicas []*Source
 				for range 2 {
 					replicas = append(replicas, c.run(func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = settle, time.Hour }))
 				}
@@ -56,11 +56,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsSoonTrustedNoMore(t *testing.T) {
 					eventually(t, s.Ready)
 				}
 				before, foreign := maps.Clone(c.secret().Data), yearCA(t)
-				c.editSecret(func(data map[string][]byte) {
-					for key, value := range secretOf(t, foreign).Data {
-						data[key] = value
-					}
-				})
+				c.putIn(foreign)
 				eventually(t, func() error {
 					if !c.trusts(foreign) {
 						return errors.New("the foreign CA is not published, so the test shows nothing")
@@ -96,7 +92,7 @@ func restoreAll(c *cluster, before map[string][]byte) {
 
 // admitted fails the test if, at any moment of the duration d, an entry's caBundle does not
 // verify the leaf of a replica.
-func admitted(t testing.TB, c *cluster, replicas []*source, d time.Duration) {
+func admitted(t testing.TB, c *cluster, replicas []*Source, d time.Duration) {
 	t.Helper()
 	tick := 250 * time.Millisecond
 	for began := time.Now(); time.Since(began) < d; time.Sleep(tick) {

@@ -25,7 +25,7 @@ func (c *cluster) revoke(authority *ca) {
 }
 
 // three starts replicas and waits until they are ready.
-func (c *cluster) three(change func(*SelfSignedOptions)) (replicas []*source, current *ca) {
+func (c *cluster) three(change func(*SelfSignedOptions)) (replicas []*Source, current *ca) {
 	c.t.Helper()
 	for range 3 {
 		replicas = append(replicas, c.run(change))
@@ -125,7 +125,7 @@ func TestARevokedForeignCAIsGoneAtOnceAndStaysAway(t *testing.T) {
 						t.Errorf("%s: the Secret is not repaired (%v)", name, err)
 					}
 				}
-				if made := replicas[0].Status().AuthoritiesMade + replicas[1].Status().AuthoritiesMade + replicas[2].Status().AuthoritiesMade; made > 2 {
+				if made := replicas[0].made.Load() + replicas[1].made.Load() + replicas[2].made.Load(); made > 2 {
 					t.Errorf("%d CAs were made, want the first and the one after the deletion", made)
 				}
 
@@ -183,15 +183,15 @@ func TestAnotherCATakesOverFromARevokedCAThatSigns(t *testing.T) {
 				if gone == 0 || gone > 6*time.Second {
 					t.Errorf("the revoked CA was gone after %s, want within 6s", gone)
 				}
-				made := 0
+				made := int64(0)
 				for _, s := range replicas {
-					made += s.Status().AuthoritiesMade
+					made += s.made.Load()
 					if err := s.Ready(); err != nil {
 						t.Error(err)
 					}
 				}
 				stored, err := c.authorities()
-				if err != nil || staged && !stored.current.cert.Equal(next.cert) || made != map[bool]int{false: 2, true: 1}[staged] {
+				if err != nil || staged && !stored.current.cert.Equal(next.cert) || made != map[bool]int64{false: 2, true: 1}[staged] {
 					t.Errorf("%d CAs were made; the staged CA signs: %t (%v)", made, err == nil && stored.current.cert.Equal(next.cert), err)
 				}
 
@@ -248,7 +248,7 @@ func TestAMalformedListOfRevokedCAsIsNamedAndCostsNoAdmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
-				replicas := []*source{c.run(nil)}
+				replicas := []*Source{c.run(nil)}
 				readyAndPublished(t, c, replicas[0])
 				foreign := yearCA(t)
 				c.editSecret(func(data map[string][]byte) {
@@ -259,7 +259,7 @@ func TestAMalformedListOfRevokedCAsIsNamedAndCostsNoAdmission(t *testing.T) {
 				if err := c.without(foreign); err != nil {
 					t.Errorf("the sound line is not honoured: %v", err)
 				}
-				if n := replicas[0].Status().Failures[failedSecret]; n == 0 {
+				if n := failuresOf(replicas[0], failedSecret); n == 0 {
 					t.Error("the malformed list is not counted as a failure")
 				}
 				if n := len(c.secret().Data[secretRevokedKey]); n > maxRevoked*100 {
@@ -301,7 +301,7 @@ func TestRevokeNamesTheMissingPermissionOrSecret(t *testing.T) {
 	}
 	c = newCluster(t, secretOf(t, yearCA(t)))
 	c.deny("update secrets", true)
-	if err := Revoke(t.Context(), c, testNamespace, testSecret, Fingerprint{}); mentions(err, `missing permission: update secrets "pillion-ca" in namespace "pillion-system"`) != nil {
+	if err := Revoke(t.Context(), c, testNamespace, testSecret, Fingerprint{}); mentions(err, "secret pillion-system/pillion-ca", "forbidden") != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/pillion-dev/pillion/controller/rights"
 )
 
 // Revoke adds a CA to the revoked CAs of a Secret. A CA that is revoked already stays so.
@@ -16,7 +18,7 @@ func Revoke(ctx context.Context, client kubernetes.Interface, namespace, secret 
 	for {
 		object, err := client.CoreV1().Secrets(namespace).Get(ctx, secret, metav1.GetOptions{})
 		if err != nil {
-			return naming(err, "get", namespace, secret)
+			return naming(err, namespace, secret)
 		}
 		changed, err := revoke(object, f)
 		if err != nil || changed == nil {
@@ -24,7 +26,7 @@ func Revoke(ctx context.Context, client kubernetes.Interface, namespace, secret 
 		}
 		_, err = client.CoreV1().Secrets(namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
 		if !apierrors.IsConflict(err) {
-			return naming(err, "update", namespace, secret)
+			return naming(err, namespace, secret)
 		}
 	}
 }
@@ -50,13 +52,10 @@ func revoke(secret *corev1.Secret, f Fingerprint) (*corev1.Secret, error) {
 	return changed, nil
 }
 
-// naming adds the missing permission to an error of the API server.
-func naming(err error, verb, namespace, secret string) error {
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("missing permission: %s: %w", permission{verb: verb, resource: "secrets", namespace: namespace, name: secret}.action(), err)
+// naming names the Secret, and a right that is missing, in an error of the API server.
+func naming(err error, namespace, secret string) error {
+	if err == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("secret %s/%s: %w", namespace, secret, err)
-	}
-	return nil
+	return fmt.Errorf("secret %s/%s: %w", namespace, secret, rights.Named(err))
 }

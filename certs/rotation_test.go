@@ -34,23 +34,23 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const settle = 2 * time.Second
 		c := newCluster(t, newConfiguration())
-		start := func() (*source, func()) {
+		start := func() (*Source, func()) {
 			return c.start(func(o *SelfSignedOptions) {
 				o.CADuration, o.LeafDuration, o.Settle = 28*time.Second, 7*time.Second, settle
 			})
 		}
 		type replica struct {
-			*source
+			*Source
 			stop  func()
 			ready bool
 		}
 		var replicas [3]replica
 		for i := range replicas {
-			replicas[i].source, replicas[i].stop = start()
+			replicas[i].Source, replicas[i].stop = start()
 		}
 		views := []*view{{lag: 0}, {lag: 1500 * time.Millisecond}}
 		random := rand.New(rand.NewPCG(1, 2))
-		made, leaves, refused := 0, 0, 0
+		made, leaves, refused := int64(0), int64(0), 0
 		cas := map[string]bool{}
 		began := time.Now()
 		for made < 21 && time.Since(began) < time.Hour {
@@ -59,7 +59,7 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 			bundle := c.configuration().Webhooks[0].ClientConfig.CABundle
 			made = 0
 			for i := range replicas {
-				made += replicas[i].Status().AuthoritiesMade
+				made += replicas[i].made.Load()
 			}
 			for _, v := range views {
 				trusted := v.see(now, bundle)
@@ -72,7 +72,7 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 					if !r.ready {
 						continue
 					}
-					if err := verifies(r, trusted, now); err != nil {
+					if err := verifies(r.Source, trusted, now); err != nil {
 						refused++
 						t.Errorf("after %s, an API server %s behind refuses replica %d: %v", now.Sub(began), v.lag, i, err)
 					}
@@ -87,18 +87,18 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 			if random.IntN(60) == 0 && now.Sub(began) > settle {
 				i := random.IntN(len(replicas))
 				replicas[i].stop()
-				leaves += replicas[i].Status().Rotations
-				base := replicas[i].Status().AuthoritiesMade
-				replicas[i].source, replicas[i].stop = start()
+				leaves += replicas[i].serving.rotations.Load()
+				base := replicas[i].made.Load()
+				replicas[i].Source, replicas[i].stop = start()
 				replicas[i].ready = false
-				replicas[i].counters.made.Store(int64(base))
+				replicas[i].made.Store(base)
 			}
 		}
 		for i := range replicas {
 			replicas[i].stop()
-			leaves += replicas[i].Status().Rotations
+			leaves += replicas[i].serving.rotations.Load()
 		}
-		if len(cas) < 20 || made > len(cas)+1 || leaves < 100 { // the last CA may not be published yet
+		if int64(len(cas)) < 20 || made > int64(len(cas))+1 || leaves < 100 { // the last CA may not be published yet
 			t.Errorf("%d CAs made, %d seen, %d leaves replaced in %s; want at least 20, as many, and 100", made, len(cas), leaves, time.Since(began))
 		}
 		if n := len(parseTrusted(c.configuration().Webhooks[0].ClientConfig.CABundle)); n > 3 {

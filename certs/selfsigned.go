@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"k8s.io/client-go/kubernetes"
 )
 
-// SelfSignedOptions are the options of [NewSelfSigned]. A duration of zero means the
-// default.
+// SelfSignedOptions are the options of [NewSelfSigned].
 type SelfSignedOptions struct {
 	Options
 
@@ -21,61 +18,16 @@ type SelfSignedOptions struct {
 	// no permission to make one. An absent Secret is then a problem.
 	SecretGiven bool
 
-	// CADuration is how long a new CA is valid (default 8760h, a year). A CA is
-	// replaced when a third of its validity is left.
+	// CADuration is how long a new CA is valid . A CA is replaced when a third of its validity is left.
 	CADuration time.Duration
 
-	// LeafDuration is how long a serving certificate is valid (default 168h, a week).
-	// It is less than CADuration. A leaf is replaced when a third of its validity is
+	// LeafDuration is how long a serving certificate is valid . It is less than CADuration. A leaf is replaced when a third of its validity is
 	// left.
 	LeafDuration time.Duration
 
-	// KeyAlgorithm is the algorithm of new keys (default ECDSA). An existing CA keeps
+	// KeyAlgorithm is the algorithm of new keys. An existing CA keeps
 	// its key until it is replaced.
 	KeyAlgorithm KeyAlgorithm
-}
-
-// NewSelfSigned returns the self-signed provider's source. The error names the option
-// that is missing or wrong. The API server is not called before Run.
-func NewSelfSigned(o SelfSignedOptions) (Source, error) {
-	client, err := o.open("self-signed certificates", o.complete)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newSelfSigned(o, client, time.Now)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (o *SelfSignedOptions) complete() error {
-	if err := o.Options.complete(); err != nil {
-		return err
-	}
-	if err := required("SecretName", o.SecretName); err != nil {
-		return err
-	}
-	if o.CADuration == 0 {
-		o.CADuration = 365 * 24 * time.Hour
-	}
-	if o.LeafDuration == 0 {
-		o.LeafDuration = defaultLeafDuration
-	}
-	if o.LeafDuration < 0 || o.CADuration <= o.LeafDuration {
-		return fmt.Errorf("CADuration (%s) must be greater than LeafDuration (%s), and both greater than zero", o.CADuration, o.LeafDuration)
-	}
-	if o.Settle > o.CADuration/4 {
-		return fmt.Errorf("the option Settle (%s) must be at most a quarter of CADuration (%s): a CA would end before the next one is in use", o.Settle, o.CADuration)
-	}
-	switch o.KeyAlgorithm {
-	case "":
-		o.KeyAlgorithm = ECDSA
-	case ECDSA, RSA:
-	default:
-		return fmt.Errorf("KeyAlgorithm is %q; allowed are %s, %s", o.KeyAlgorithm, ECDSA, RSA)
-	}
-	return nil
 }
 
 // permissions returns the permissions that the provider needs.
@@ -95,22 +47,20 @@ type selfSigned struct {
 	secret    *caSecret
 	publisher *publisher
 	problems  *problems
-	now       func() time.Time
 
 	// candidate is the newest leaf. It may have to wait before it is served.
 	candidate *leaf
 }
 
-func newSelfSigned(o SelfSignedOptions, client kubernetes.Interface, now func() time.Time) (*source, error) {
-	s, err := newSource(o.Options, o.permissions(), client, now)
-	if err != nil {
-		return nil, err
-	}
-	followed := followSecret(client, o.Namespace, o.SecretName, s.loop.changed)
-	secret := &caSecret{options: o, client: client, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, counters: s.counters, trusted: s.trusted, now: now}
-	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems, now: now}
+// NewSelfSigned returns the self-signed provider's source. The API server is not called before
+// Run.
+func NewSelfSigned(o SelfSignedOptions) *Source {
+	s := newSource(o.Options, o.permissions())
+	followed := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
+	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made, trusted: s.trusted}
+	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems}
 	s.watches = append(s.watches, followed.run)
-	return s, nil
+	return s
 }
 
 // subjectLeaf is the object of problems with signing.
@@ -156,7 +106,7 @@ func (s *selfSigned) status() ProviderStatus {
 
 // renew signs the next leaf if one is needed.
 func (s *selfSigned) renew() error {
-	current, now := s.secret.known.current, s.now()
+	current, now := s.secret.known.current, s.options.Now()
 	if s.candidate != nil && !s.candidate.outlived(current, now) {
 		return nil
 	}

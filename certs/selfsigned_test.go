@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 )
 
@@ -33,7 +32,7 @@ func (c *cluster) published(want []byte) error {
 	return nil
 }
 
-func served(t testing.TB, s Source) *tls.Certificate {
+func served(t testing.TB, s *Source) *tls.Certificate {
 	t.Helper()
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {
@@ -43,7 +42,7 @@ func served(t testing.TB, s Source) *tls.Certificate {
 }
 
 // verifies returns an error if an API server that trusts the bundle refuses the served leaf.
-func verifies(s Source, bundle []byte, at time.Time) error {
+func verifies(s *Source, bundle []byte, at time.Time) error {
 	certificate, err := s.GetCertificate(nil)
 	if err != nil {
 		return err
@@ -51,7 +50,7 @@ func verifies(s Source, bundle []byte, at time.Time) error {
 	return (&leaf{tls: certificate}).verify(bundle, testDNSName, at)
 }
 
-func readyAndPublished(t testing.TB, c *cluster, s Source) *ca {
+func readyAndPublished(t testing.TB, c *cluster, s *Source) *ca {
 	t.Helper()
 	eventually(t, s.Ready)
 	stored, err := c.authorities()
@@ -76,15 +75,15 @@ func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		status := s.Status()
-		if left := time.Until(status.Expires); left < 167*time.Hour || left > 168*time.Hour {
+		leaf := s.serving.leaf()
+		if left := time.Until(leaf.tls.Leaf.NotAfter); left < 167*time.Hour || left > 168*time.Hour {
 			t.Errorf("the certificate ends in %s, want a week", left)
 		}
-		if left := time.Until(status.CAExpires); left < 364*24*time.Hour || left > 365*24*time.Hour {
+		if left := time.Until(leaf.issuer.NotAfter); left < 364*24*time.Hour || left > 365*24*time.Hour {
 			t.Errorf("the CA ends in %s, want a year", left)
 		}
-		if status.AuthoritiesMade != 1 || status.Rotations != 0 || len(status.Configurations) != 1 || status.Configurations[0].Err != nil {
-			t.Errorf("the status is %+v, want one CA made and one configuration in order", status)
+		if made, rotations := s.made.Load(), s.serving.rotations.Load(); made != 1 || rotations != 0 {
+			t.Errorf("%d CAs made and %d rotations, want one CA made", made, rotations)
 		}
 		want := newConfiguration()
 		got := c.configuration().DeepCopy()
@@ -102,7 +101,7 @@ func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
-		var replicas []Source
+		var replicas []*Source
 		for range 5 {
 			replicas = append(replicas, c.run(nil))
 		}
@@ -117,9 +116,9 @@ func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 		if err := c.published(pemOf(current)); err != nil {
 			t.Errorf("the bundle did not stay: %v", err)
 		}
-		made := 0
+		made := int64(0)
 		for _, s := range replicas {
-			made += s.Status().AuthoritiesMade
+			made += s.made.Load()
 		}
 		if made != 1 {
 			t.Errorf("the replicas count %d CAs made, want one", made)
@@ -237,8 +236,8 @@ func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
 		c.deny("patch mutatingwebhookconfigurations", true)
 		s := c.run(nil)
 		eventually(t, func() error {
-			return mentions(s.Ready(), "missing permission", `watch secrets "pillion-ca" in namespace "pillion-system" (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
-				`patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`)
+			return mentions(s.Ready(), "missing permission", `watch secrets pillion-ca in namespace pillion-system (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
+				`patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`)
 		})
 		c.deny("watch secrets", false)
 		c.deny("patch mutatingwebhookconfigurations", false)
@@ -260,7 +259,7 @@ func TestALostPermissionIsNamedWhenAWriteNeedsThePermission(t *testing.T) {
 		})
 		eventually(t, func() error {
 			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
-				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion" (the chart grants it with rbac.create=true`, "forbidden")
+				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with rbac.create=true`, "forbidden")
 		})
 	})
 }
@@ -270,7 +269,7 @@ func dueCA(t testing.TB) *ca { return newCA(t, time.Now().Add(20*time.Minute)) }
 
 // keeps fails the test if, at any moment of the duration d, the bundle does not verify the
 // served leaf or the replica is not ready.
-func keeps(t testing.TB, s Source, bundle []byte, d time.Duration) {
+func keeps(t testing.TB, s *Source, bundle []byte, d time.Duration) {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(10 * time.Millisecond) {
 		if err := verifies(s, bundle, time.Now()); err != nil {
@@ -301,22 +300,15 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 		c := newCluster(t, newConfiguration(), secretOf(t, first))
 		settle := func(o *SelfSignedOptions) { o.Settle = 2 * time.Second }
 		s := c.run(settle)
-		var second *ca
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err != nil || stored.next == nil {
-				return fmt.Errorf("no CA is staged (%v)", err)
-			}
-			second = stored.next
-			return c.published(pemOf(first, second))
-		})
+		second := c.staged()
+		eventually(t, func() error { return c.published(pemOf(first, second)) })
 		eventually(t, s.Ready)
 		// A replica that starts now signs with the CA that API servers already trust.
 		late := c.run(settle)
 		eventually(t, late.Ready)
 		keeps(t, s, pemOf(first), time.Second)
 		keeps(t, late, pemOf(first), 100*time.Millisecond)
-		for _, replica := range []Source{s, late} {
+		for _, replica := range []*Source{s, late} {
 			eventually(t, func() error { return verifies(replica, pemOf(second), time.Now()) })
 		}
 		if err := c.published(pemOf(second, first)); err != nil {
@@ -325,8 +317,8 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 		if stored, err := c.authorities(); err != nil || !stored.current.cert.Equal(second.cert) || stored.next != nil {
 			t.Errorf("after the hand-over the Secret holds %+v (%v)", stored, err)
 		}
-		if status := s.Status(); status.Handovers != 1 || status.Rotations != 1 {
-			t.Errorf("the status counts %+v, want one hand-over", status)
+		if handovers, rotations := s.serving.handovers.Load(), s.serving.rotations.Load(); handovers != 1 || rotations != 1 {
+			t.Errorf("%d hand-overs and %d rotations, want one", handovers, rotations)
 		}
 	})
 }
@@ -337,11 +329,7 @@ func TestAForeignCAInTheSecretGoesThroughTheHandOver(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
 		first, second := readyAndPublished(t, c, s), yearCA(t)
-		c.editSecret(func(data map[string][]byte) {
-			for key, value := range secretOf(t, second).Data {
-				data[key] = value
-			}
-		})
+		c.putIn(second)
 		eventually(t, func() error { return c.published(pemOf(second, first)) })
 		keeps(t, s, pemOf(first), 1500*time.Millisecond)
 		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
@@ -370,28 +358,17 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
 				settle := func(o *SelfSignedOptions) { o.Settle = time.Second }
-				replicas := []Source{c.run(settle), c.run(settle), c.run(settle)}
-				first := readyAndPublished(t, c, replicas[0])
-				for _, s := range replicas {
-					eventually(t, s.Ready)
-				}
+				replicas, first := c.three(settle)
 				damage.do(c)
-				var second *ca
-				eventually(t, func() error {
-					stored, err := c.authorities()
-					if err != nil || stored.next == nil {
-						return fmt.Errorf("no CA is staged (%v)", err)
-					}
-					second = stored.next
-					return c.published(pemOf(first, second))
-				})
+				second := c.staged()
+				eventually(t, func() error { return c.published(pemOf(first, second)) })
 				keeps(t, replicas[0], pemOf(first), 500*time.Millisecond)
 				for _, s := range replicas {
 					eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 				}
-				made := 0
+				made := int64(0)
 				for _, s := range replicas {
-					made += s.Status().AuthoritiesMade
+					made += s.made.Load()
 				}
 				if made != 2 {
 					t.Errorf("%d CAs were made, want the first and one more", made)
@@ -410,47 +387,16 @@ func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
 		for range 3 {
 			c.run(long)
 		}
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err == nil && stored.next == nil {
-				err = fmt.Errorf("no CA is staged")
-			}
-			return err
-		})
+		c.staged()
 		time.Sleep(50 * time.Millisecond)
 		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err != nil || stored.next == nil {
-				return fmt.Errorf("no CA is staged (%v)", err)
-			}
-			if !stored.current.cert.Equal(first.cert) {
-				return fmt.Errorf("the CA that signs has changed")
-			}
-			return c.published(pemOf(first, stored.next))
-		})
-	})
-}
-
-func TestKeysOfTheSecretThatAreNotPillionsSurvive(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		secret := secretOf(t, dueCA(t))
-		secret.Data["note"] = []byte("mine")
-		c := newCluster(t, newConfiguration(), secret)
-		c.run(nil)
-		eventually(t, func() error {
-			stored, err := c.authorities()
-			if err == nil && stored.next == nil {
-				err = fmt.Errorf("no CA is staged")
-			}
-			return err
-		})
-		if got := string(c.secret().Data["note"]); got != "mine" {
-			t.Errorf("the key note holds %q", got)
+		next := c.staged()
+		if !c.mustAuthorities().current.cert.Equal(first.cert) {
+			t.Error("the CA that signs has changed")
 		}
+		eventually(t, func() error { return c.published(pemOf(first, next)) })
 	})
 }
 
@@ -493,9 +439,6 @@ func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 				t.Errorf("caBundle %d is\n%s", i, bundle)
 			}
 		}
-		if n := len(s.Status().Configurations); n != 2 {
-			t.Errorf("the status has %d configurations, want 2", n)
-		}
 	})
 }
 
@@ -536,49 +479,11 @@ func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
 
 func TestASourceThatDoesNotRunIsNotReadyAndServesNothing(t *testing.T) {
 	t.Parallel()
-	s, err := NewSelfSigned(SelfSignedOptions{
-		Options:    Options{RESTConfig: &rest.Config{Host: "https://127.0.0.1:1"}, Namespace: testNamespace, Service: testService},
-		SecretName: testSecret,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := NewSelfSigned(SelfSignedOptions{Options: newCluster(t).testOptions(), SecretName: testSecret})
 	if err := mentions(s.Ready(), "not started yet"); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.GetCertificate(nil); err == nil {
 		t.Error("the source serves a certificate before it runs")
-	}
-	if status := s.Status(); !status.Expires.IsZero() {
-		t.Error("the status has an expiry without a certificate")
-	}
-}
-
-func TestWrongOptionsAreNamed(t *testing.T) {
-	t.Parallel()
-	good := SelfSignedOptions{Options: Options{RESTConfig: &rest.Config{}, Namespace: "a", Service: "c"}, SecretName: "b"}
-	for _, c := range []struct {
-		change func(*SelfSignedOptions)
-		want   string
-	}{
-		{func(o *SelfSignedOptions) { o.RESTConfig = nil }, "RESTConfig"},
-		{func(o *SelfSignedOptions) { o.Namespace = "" }, "Namespace"},
-		{func(o *SelfSignedOptions) { o.SecretName = "" }, "SecretName"},
-		{func(o *SelfSignedOptions) { o.Service = "" }, "Service"},
-		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{Mutating, ""}} }, "WebhookConfigurations"},
-		{func(o *SelfSignedOptions) { o.WebhookConfigurations = []WebhookConfiguration{{"Pod", "x"}} }, `the kind "Pod"`},
-		{func(o *SelfSignedOptions) {
-			o.WebhookConfigurations = []WebhookConfiguration{{Mutating, "x"}, {Mutating, "x"}}
-		}, "twice"},
-		{func(o *SelfSignedOptions) { o.CADuration = time.Hour }, "CADuration"},
-		{func(o *SelfSignedOptions) { o.Settle = 365 * 24 * time.Hour }, "Settle"},
-		{func(o *SelfSignedOptions) { o.KeyAlgorithm = "DSA" }, "KeyAlgorithm"},
-		{func(o *SelfSignedOptions) { o.LeafDuration = -time.Hour }, "LeafDuration"},
-	} {
-		o := good
-		c.change(&o)
-		if _, err := NewSelfSigned(o); mentions(err, c.want) != nil {
-			t.Errorf("the error %v does not name %s", err, c.want)
-		}
 	}
 }

@@ -5,19 +5,23 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
 // serving holds the leaf that is served, and replaces it when API servers are ready
 // for the next one. Any goroutine may read the leaf; only the loop uses the rest.
 type serving struct {
-	handover  handover
+	served    atomic.Pointer[leaf]
 	confirmed confirmations
 	settle    time.Duration
 	verifier  *verifier
-	counters  *counters
 	log       *slog.Logger
 	now       func() time.Time
+
+	// rotations counts the leaves that replaced another leaf. handovers counts those of them
+	// that another CA signed.
+	rotations, handovers atomic.Int64
 
 	// revoked are the revoked CAs. A leaf of such a CA is replaced soon.
 	revoked revocations
@@ -32,7 +36,7 @@ func (s *serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
 // leaf returns the served leaf, nil while there is none.
-func (s *serving) leaf() *leaf { return s.handover.served.Load() }
+func (s *serving) leaf() *leaf { return s.served.Load() }
 
 // inUse returns the CA of the served leaf, nil if the leaf has expired, if its CA is
 // unknown, or if there is no leaf.
@@ -66,15 +70,16 @@ func (s *serving) offer(candidate *leaf) {
 	if before != nil && s.revoked.leaves(before.issuer) {
 		settle = min(settle, revokedSettle)
 	}
-	if !s.handover.offer(candidate, now, accepts, func(l *leaf) bool { return s.confirmed.settled(l.trustAnchor(), settle, now) }) {
+	if before != nil && before.same(candidate) || !replaces(before, candidate, now, accepts, s.confirmed.settled(candidate.trustAnchor(), settle, now)) {
 		return
 	}
+	s.served.Store(candidate)
 	otherCA := before != nil && !before.trustAnchor().Equal(candidate.trustAnchor())
 	if otherCA {
-		s.counters.handovers.Add(1)
+		s.handovers.Add(1)
 	}
 	if before != nil {
-		s.counters.rotations.Add(1)
+		s.rotations.Add(1)
 	}
 	s.log.Info("serving a new certificate", "expires", timestamp(candidate.tls.Leaf.NotAfter), "otherCA", otherCA)
 }

@@ -7,28 +7,20 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
+	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
-// Source supplies a TLS server's certificate.
-type Source interface {
-	// GetCertificate is the function that crypto/tls calls for each handshake. It
-	// fails while there is no certificate yet.
-	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+const (
+	// checkInterval is the longest time between two rounds: certificates expire by the
+	// wall clock, and a failed write is tried again.
+	checkInterval = time.Second
 
-	// Run keeps the certificate current until ctx ends, and then returns nil. Any
-	// error is one that the process cannot recover from. Call Run once.
-	Run(ctx context.Context) error
+	// startInterval replaces checkInterval while there is no leaf yet.
+	startInterval = 100 * time.Millisecond
 
-	// Ready returns nil if API servers can verify the served certificate. Otherwise
-	// the error says what is missing, and on which object. After the first nil, Ready
-	// returns an error only if the certificate has expired, or if entries call the
-	// Service and none of them verifies the certificate. Status reports the rest.
-	Ready() error
-
-	// Status returns the present state, for metrics.
-	Status() Status
-}
+	// callTimeout bounds the requests to the API server of one round.
+	callTimeout = 5 * time.Second
+)
 
 // provider supplies the leaves of a source.
 type provider interface {
@@ -46,20 +38,25 @@ type provider interface {
 	status() ProviderStatus
 }
 
-// source is the [Source] of every provider: it puts the parts together.
-type source struct {
+// Source supplies a TLS server's certificate. It is a collector of its metrics. Make one with
+// [NewSelfSigned], [NewCertManager] or [NewFiles].
+type Source struct {
 	provider    provider
 	permissions *permissions
-	loop        *loop
 	serving     *serving
 	readiness   *readiness
 	publisher   *publisher
 	problems    *problems
-	counters    *counters
 	trusted     *trustLog
 	now         func() time.Time
 
-	// authorities are the CAs after the last round, for Status.
+	// made counts the CAs that this process made and stored.
+	made atomic.Int64
+
+	// changed brings the next round.
+	changed waiting.Wake
+
+	// authorities are the CAs after the last round, for metrics.
 	authorities atomic.Pointer[[]Authority]
 
 	// watches follow the objects that the provider needs, each until its context ends.
@@ -68,34 +65,33 @@ type source struct {
 
 // newSource makes a source without a provider. needed are the permissions without
 // which it does not start.
-func newSource(o Options, needed []permission, client kubernetes.Interface, now func() time.Time) (*source, error) {
-	s := &source{loop: newLoop(), problems: newProblems(o.Logger), counters: &counters{}, now: now}
+func newSource(o Options, needed []permission) *Source {
+	s := &Source{changed: waiting.NewWake(), problems: newProblems(o.Logger), now: o.Now}
 	s.trusted = &trustLog{log: o.Logger, made: map[Fingerprint]bool{}}
 	var configurations []*configuration
 	for _, c := range o.WebhookConfigurations {
-		followed, err := followConfiguration(client, c, o.service(), s.loop.changed)
-		if err != nil {
-			return nil, err
-		}
+		followed := followConfiguration(o.Client, c, o.service(), s.changed.Wake)
 		configurations = append(configurations, followed)
 		s.watches = append(s.watches, followed.run)
 	}
 	verifier := &verifier{configurations: configurations, service: o.service(), problems: s.problems}
-	s.permissions = &permissions{client: client, needed: needed, problems: s.problems, log: o.Logger}
-	s.serving = &serving{confirmed: confirmations{}, settle: o.Settle, verifier: verifier, counters: s.counters, log: o.Logger, now: now}
-	s.readiness = &readiness{serving: s.serving, verifier: verifier, log: o.Logger, now: now, unverifiable: map[WebhookConfiguration]bool{}}
-	s.publisher = &publisher{configurations: configurations, permissions: s.permissions, problems: s.problems, log: o.Logger, now: now}
-	return s, nil
+	s.permissions = &permissions{client: o.Client, needed: needed, problems: s.problems, log: o.Logger}
+	s.serving = &serving{confirmed: confirmations{}, settle: o.Settle, verifier: verifier, log: o.Logger, now: o.Now}
+	s.readiness = &readiness{serving: s.serving, verifier: verifier, log: o.Logger, now: o.Now, unverifiable: map[WebhookConfiguration]bool{}}
+	s.publisher = &publisher{configurations: configurations, permissions: s.permissions, problems: s.problems, log: o.Logger, now: o.Now}
+	return s
 }
 
-// GetCertificate implements [Source].
-func (s *source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+// GetCertificate is the function that crypto/tls calls for each handshake. It fails while
+// there is no certificate yet.
+func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.serving.GetCertificate(hello)
 }
 
-// Run implements [Source]. It waits for the permissions first: following an object
-// without the permission would retry for ever and only log it.
-func (s *source) Run(ctx context.Context) error {
+// Run keeps the certificate current until ctx ends, which is no error. Call it once. It waits for
+// the permissions first: following an object without the permission would retry for ever and
+// only log it.
+func (s *Source) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if !s.permissions.await(ctx) {
@@ -108,13 +104,14 @@ func (s *source) Run(ctx context.Context) error {
 	for _, watch := range s.watches {
 		running.Go(func() { watch(ctx) })
 	}
-	s.loop.run(ctx, s.round)
+	for waiting.Until(ctx, s.round(ctx), s.changed) {
+	}
 	return nil
 }
 
 // round brings the provider's state and the served leaf one step further. It returns
 // how long to wait for a change before the next round.
-func (s *source) round(ctx context.Context) time.Duration {
+func (s *Source) round(ctx context.Context) time.Duration {
 	ctx, done := context.WithTimeout(ctx, callTimeout)
 	defer done()
 	if candidate := s.provider.newest(ctx); candidate != nil {
@@ -131,29 +128,13 @@ func (s *source) round(ctx context.Context) time.Duration {
 	return checkInterval
 }
 
-// Ready implements [Source].
-func (s *source) Ready() error {
+// Ready returns nil if API servers can verify the served certificate. Otherwise the error says
+// what is missing, and on which object. After the first nil, Ready returns an error only if the
+// certificate has expired, or if entries call the Service and none of them verifies the
+// certificate. The metrics tell the rest.
+func (s *Source) Ready() error {
 	if err := s.problems.of(subjectStart); err != nil {
 		return err
 	}
 	return s.readiness.ready(s.provider.missing)
-}
-
-// Status implements [Source].
-func (s *source) Status() Status {
-	status := Status{
-		Provider:  s.provider.status(),
-		Rotations: int(s.counters.rotations.Load()), Handovers: int(s.counters.handovers.Load()), AuthoritiesMade: int(s.counters.made.Load()),
-		Failures: s.problems.counts(), Problems: s.problems.list(), Configurations: s.readiness.configurations(),
-	}
-	if list := s.authorities.Load(); list != nil {
-		status.Authorities = *list
-	}
-	if served := s.serving.leaf(); served != nil {
-		status.Expires = served.tls.Leaf.NotAfter
-		if served.issuer != nil {
-			status.CAExpires = served.issuer.NotAfter
-		}
-	}
-	return status
 }

@@ -24,16 +24,8 @@ func TestAProcessThatSleptPastExpiryRecoversByTheWallClock(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
 				var offset atomic.Int64
-				o := SelfSignedOptions{Options: testOptions(), SecretName: testSecret}
-				if err := o.complete(); err != nil {
-					t.Fatal(err)
-				}
 				now := func() time.Time { return time.Now().Add(time.Duration(offset.Load())) }
-				s, err := newSelfSigned(o, c, now)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(c.background(s))
+				s := c.run(func(o *SelfSignedOptions) { o.Now = now })
 				readyAndPublished(t, c, s)
 				synctest.Wait() // no goroutine may notice the jump before this test looks
 				offset.Store(int64(slept.time))
@@ -42,7 +34,7 @@ func TestAProcessThatSleptPastExpiryRecoversByTheWallClock(t *testing.T) {
 					t.Error("the source is ready with an expired certificate")
 				}
 				eventually(t, func() error {
-					if s.Status().Expires.Before(now()) {
+					if s.serving.inUse() == nil {
 						return errors.New("the served certificate has ended")
 					}
 					return s.Ready()

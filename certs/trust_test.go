@@ -81,8 +81,8 @@ func TestAChangeOfTheCABundleIsLoggedWhereSomebodyElseWritesIt(t *testing.T) {
 		eventually(t, func() error {
 			return logged(&log, "WARN", "a CA is no longer trusted", FingerprintOf(first.cert).String(), "source=caBundle")
 		})
-		if status := s.Status(); status.Provider != (ProviderStatus{"cert-manager", testSecret, false}) || len(status.Authorities) != 1 {
-			t.Errorf("the status is %+v", status)
+		if authorities := *s.authorities.Load(); s.provider.status() != (ProviderStatus{"cert-manager", testSecret, false}) || len(authorities) != 1 {
+			t.Errorf("the status is %+v, with the CAs %+v", s.provider.status(), authorities)
 		}
 	})
 }
@@ -106,7 +106,7 @@ func TestTheStatusHasTheStateOfEachCA(t *testing.T) {
 			FingerprintOf(first.cert): SigningAuthority, FingerprintOf(stored.next.cert): NextAuthority,
 			FingerprintOf(beside.cert): TrustedAuthority, FingerprintOf(gone.cert): RevokedAuthority,
 		}
-		got := s.Status().Authorities
+		got := *s.authorities.Load()
 		for _, a := range got {
 			if want[a.Fingerprint] != a.State || a.Until.IsZero() {
 				t.Errorf("%+v, want the state %s", a, want[a.Fingerprint])

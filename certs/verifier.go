@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,14 +18,67 @@ type verifier struct {
 	problems *problems
 }
 
-// verify returns an error that names every configuration and entry by which API
-// servers would refuse the leaf. A configuration that is missing, unknown or does not
-// call the Service is an error too.
+// judgement is how API servers that follow a configuration judge a leaf.
+type judgement struct {
+	WebhookConfiguration
+
+	// calling counts the entries that call the Service, verifying those of them that verify
+	// the leaf.
+	calling, verifying int
+
+	// err names each entry by which API servers would refuse the leaf. A configuration that is
+	// missing, unknown or does not call the Service is an error too.
+	err error
+}
+
+// judge returns the judgement of each configuration.
+func (v *verifier) judge(l *leaf, now time.Time) []judgement {
+	judged := map[string]error{} // by caBundle: nearly always all entries have the same
+	verify := func(caBundle []byte) error {
+		err, known := judged[string(caBundle)]
+		if !known {
+			err = l.verify(caBundle, v.service.dnsName(), now)
+			judged[string(caBundle)] = err
+		}
+		return err
+	}
+	var all []judgement
+	for _, c := range v.configurations {
+		j := judgement{WebhookConfiguration: c.WebhookConfiguration}
+		r, ok := c.get()
+		switch {
+		case !ok:
+			j.err = cmp.Or(c.unknown(), errors.New("not found"))
+		case len(r.entries) == 0:
+			j.err = fmt.Errorf("none of its entries calls service %s/%s", v.service.namespace, v.service.name)
+		default:
+			j.calling = len(r.entries)
+			var reasons []string
+			for _, e := range r.entries {
+				if err := verify(e.caBundle); err != nil {
+					reasons = append(reasons, fmt.Sprintf("entry %s: %s", e.name, err))
+				}
+			}
+			j.verifying = j.calling - len(reasons)
+			if len(reasons) > 0 {
+				j.err = errors.New(strings.Join(reasons, "; "))
+				if publishing := v.problems.of(c.String()); publishing != nil {
+					j.err = fmt.Errorf("%w (%w)", j.err, publishing)
+				}
+			}
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+// verify returns an error that names every configuration and entry by which API servers would
+// refuse the leaf.
 func (v *verifier) verify(l *leaf, now time.Time) error {
 	var reasons []string
-	for _, c := range v.configurations {
-		if err := v.verifyBy(c, l, now); err != nil {
-			reasons = append(reasons, fmt.Sprintf("%s: %s", c, err))
+	for _, j := range v.judge(l, now) {
+		if j.err != nil {
+			reasons = append(reasons, fmt.Sprintf("%s: %s", j.WebhookConfiguration, j.err))
 		}
 	}
 	if expired(l.tls.Leaf, now) {
@@ -36,48 +90,11 @@ func (v *verifier) verify(l *leaf, now time.Time) error {
 	return nil
 }
 
-// verifyBy is verify for one configuration. The error names each entry.
-func (v *verifier) verifyBy(c *configuration, l *leaf, now time.Time) error {
-	r, ok := c.get()
-	if !ok {
-		if err := c.unknown(); err != nil {
-			return err
-		}
-		return errors.New("not found")
-	}
-	if len(r.entries) == 0 {
-		return fmt.Errorf("none of its entries calls service %s/%s", v.service.namespace, v.service.name)
-	}
-	var reasons []string
-	for _, e := range r.entries {
-		if err := l.verify(e.caBundle, v.service.dnsName(), now); err != nil {
-			reasons = append(reasons, fmt.Sprintf("entry %s: %s", e.name, err))
-		}
-	}
-	if len(reasons) == 0 {
-		return nil
-	}
-	err := errors.New(strings.Join(reasons, "; "))
-	if publishing := v.problems.of(c.String()); publishing != nil {
-		err = fmt.Errorf("%w (%w)", err, publishing)
-	}
-	return err
-}
-
 // entries counts the entries that call the Service, and those of them that verify the
 // leaf.
 func (v *verifier) entries(l *leaf, now time.Time) (calling, verifying int) {
-	for _, c := range v.configurations {
-		r, ok := c.get()
-		if !ok {
-			continue
-		}
-		for _, e := range r.entries {
-			calling++
-			if l.verify(e.caBundle, v.service.dnsName(), now) == nil {
-				verifying++
-			}
-		}
+	for _, j := range v.judge(l, now) {
+		calling, verifying = calling+j.calling, verifying+j.verifying
 	}
 	return calling, verifying
 }

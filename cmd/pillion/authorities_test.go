@@ -139,7 +139,7 @@ func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 	forbid := func(verb string) func(*fake.Clientset) {
 		return func(c *fake.Clientset) {
 			c.PrependReactor(verb, "secrets", func(k8stesting.Action) (bool, runtime.Object, error) {
-				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "pillion-ca", errors.New("no"))
+				return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "pillion-ca", fmt.Errorf(`User "jane" cannot %s resource "secrets" in API group "" in the namespace "own"`, verb))
 			})
 		}
 	}
@@ -156,8 +156,8 @@ func TestRevokeFailsAndNamesWhatIsMissing(t *testing.T) {
 		{"no replica answers", fingerprint, "", []inspect.Replica{silent("gone")}, nil, []string{"--secret"}},
 		{"no replica answers, and the Secret is named", fingerprint, "pillion-ca", []inspect.Replica{silent("gone")}, nil, []string{"revoked " + fingerprint, "still in the caBundle"}},
 		{"an unknown prefix", "00000000", "", signing(ownProvider), nil, []string{"no CA has a fingerprint that begins with 00000000"}},
-		{"no permission to get", fingerprint, "", signing(ownProvider), forbid("get"), []string{`missing permission: get secrets "pillion-ca" in namespace "own"`}},
-		{"no permission to update", fingerprint, "", signing(ownProvider), forbid("update"), []string{`missing permission: update secrets "pillion-ca" in namespace "own"`}},
+		{"no permission to get", fingerprint, "", signing(ownProvider), forbid("get"), []string{"you lack the right to get secrets in namespace own", "--user=jane"}},
+		{"no permission to update", fingerprint, "", signing(ownProvider), forbid("update"), []string{"you lack the right to update secrets in namespace own", "--user=jane"}},
 		{"no Secret", fingerprint, "other", signing(ownProvider), nil, []string{"secret own/other", "not found"}},
 		{"cainjector", fingerprint, "", signing(certs.ProviderStatus{Name: certManager, Secret: "pillion-serving"}), nil,
 			[]string{"kubectl -n own delete secret pillion-serving-ca", "in the caBundle: mutatingwebhookconfiguration/pillion", "is not revoked"}},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/controller/clientset"
 )
 
 // The values of --certs-provider.
@@ -90,9 +91,12 @@ func (c certsConfig) validate(wrong func(setting string, value any, allowed stri
 		"ca-secret": {c.CASecret}, "serving-secret": {c.ServingSecret},
 		"webhook-configuration": c.WebhookConfigurations, "validating-webhook-configuration": c.ValidatingWebhookConfigurations,
 	} {
-		for _, name := range names {
+		for i, name := range names {
 			if len(validation.IsDNS1123Subdomain(name)) > 0 {
 				wrong(setting, name, "must be a DNS name of lower case letters, digits, dashes and dots")
+			}
+			if slices.Contains(names[:i], name) {
+				wrong(setting, name, "must be given once")
 			}
 		}
 	}
@@ -108,12 +112,21 @@ func (c certsConfig) validate(wrong func(setting string, value any, allowed stri
 	}
 }
 
+const (
+	// certCallsPerSecond and certCallsBurst limit the requests about certificates. They bound how
+	// often a replica restores a caBundle that something else keeps resetting.
+	certCallsPerSecond, certCallsBurst = 10, 50
+)
+
 // newSource returns the source of the chosen provider.
-func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Source, error) {
-	options := certs.Options{RESTConfig: config, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log}
-	if c.CASettle == 0 {
-		options.Settle = -1 // zero means the default
+func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (*certs.Source, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = certCallsPerSecond, certCallsBurst
+	client, err := clientset.New(config)
+	if err != nil {
+		return nil, err
 	}
+	options := certs.Options{Client: client, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log, Now: time.Now}
 	for _, name := range c.WebhookConfigurations {
 		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Mutating, Name: name})
 	}
@@ -124,13 +137,13 @@ func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (certs.Sour
 	case certManager:
 		return certs.NewCertManager(certs.CertManagerOptions{
 			Options: options, SecretName: c.ServingSecret, Publish: c.PublishCA, LeafDuration: c.LeafDuration,
-		})
+		}), nil
 	case files:
-		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile})
+		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile}), nil
 	default:
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
 			Options: options, SecretName: c.CASecret, SecretGiven: !c.CreateCASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
 			KeyAlgorithm: certs.KeyAlgorithm(c.KeyAlgorithm),
-		})
+		}), nil
 	}
 }

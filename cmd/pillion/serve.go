@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/events"
@@ -202,7 +201,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, fmt.Errorf("setting up certificates: %w", err)
 	}
-	registry.MustRegister(certs.NewCollector(source))
+	registry.MustRegister(source)
 	peers, err := c.peers()
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", c.ClientCAFile, err)

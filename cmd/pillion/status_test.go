@@ -70,7 +70,7 @@ func naming(name string, configurations map[string]bool) state.Replica {
 }
 
 func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
-	const missing = `certificates: missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io "pillion"`
+	const missing = `certificates: missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion`
 	failing := naming("one", map[string]bool{"MutatingWebhookConfiguration/pillion": true})
 	failing.Certificates.Problems, failing.FailingLabels = []string{"secret: secret own/pillion-ca"}, map[string]int{"pillion.dev/required": 3}
 	notReady := naming("one", map[string]bool{"MutatingWebhookConfiguration/pillion": false})

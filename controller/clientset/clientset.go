@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -77,4 +78,15 @@ func AnyServerVersion(config *rest.Config) (func(ctx context.Context) ([]byte, e
 		defer utilnet.CloseIdleConnectionsFor(client.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport)
 		return read(ctx)
 	}, nil
+}
+
+// May reports whether the client's account has a right.
+func May(ctx context.Context, client kubernetes.Interface, to authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &to},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("asking the API server for the permission to %s %s: %w", to.Verb, to.Resource, err)
+	}
+	return review.Status.Allowed, nil
 }

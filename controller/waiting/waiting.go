@@ -9,6 +9,20 @@ import (
 	"time"
 )
 
+// Wake ends the pause of one loop.
+type Wake chan struct{}
+
+// NewWake returns a [Wake] for [Until].
+func NewWake() Wake { return make(Wake, 1) }
+
+// Wake has the loop go on now, or after what it does. It does not wait.
+func (w Wake) Wake() {
+	select {
+	case w <- struct{}{}:
+	default: // it is to go on already
+	}
+}
+
 // For waits for a time. It reports false if ctx ended first.
 func For(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
@@ -36,10 +37,10 @@ func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement
 		return nil, fmt.Errorf("making a client for the labels of namespaces: %w", err)
 	}
 	c := labels.New(labels.Options{
-		Rules: rules, Enforcement: enforcement, Templates: set.Snapshot, Namespaces: namespaces.Labelled{Informer: ns}, Ready: ready, Logger: log,
+		Rules: rules, Enforcement: enforcement, Templates: set.Snapshot, Namespaces: ns.AllLabelled, Namespace: ns.Labelled, Ready: ready, Logger: log,
 		Write: labels.Writer{Client: writer, Rules: rules}.Write, Held: held,
 		MayPatch: func(ctx context.Context) (bool, error) {
-			return permitted(ctx, client, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"})
+			return clientset.May(ctx, client, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"})
 		},
 	})
 	set.OnChange(func(*templates.Set) { c.Changed() })
@@ -53,15 +54,4 @@ func labelHeld(namespace, label string, err error) string {
 		return fmt.Sprintf("Pillion cannot write the label %s and keeps trying: %v. If the namespace is too large, remove labels and annotations that it does not need: kubectl label namespace %s KEY-", label, err, namespace)
 	}
 	return fmt.Sprintf("Pillion cannot change the label %s, because another field manager owns it: %v. With the right to update namespaces/injection, remove it: kubectl label namespace %s %s-", label, err, namespace, label)
-}
-
-// permitted reports whether this process has a right.
-func permitted(ctx context.Context, client kubernetes.Interface, to authorizationv1.ResourceAttributes) (bool, error) {
-	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &to},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("asking the API server for the permission to %s %s: %w", to.Verb, to.Resource, err)
-	}
-	return review.Status.Allowed, nil
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -50,21 +50,15 @@ const (
 type limitReader struct {
 	// get answers a read of a path with JSON.
 	get   func(ctx context.Context, path ...string) (io.ReadCloser, error)
-	now   func() time.Time
 	log   *slog.Logger
 	slots chan struct{}
-
-	mu sync.Mutex
-	// known are the answers of a moment ago.
-	known map[string]knownLimits
-	// not is until when nothing is read.
-	not time.Time
+	// known are the answers of a moment ago, by namespace. That of everywhere says that nothing is
+	// read.
+	known *cache.LRUExpireCache
 }
 
-type knownLimits struct {
-	predict.Namespace
-	until time.Time
-}
+// everywhere stands for all namespaces among the answers.
+const everywhere = ""
 
 // limits returns what limits pods, its zero value where the settings do not want it read.
 func (c serveConfig) limits(config *rest.Config, log *slog.Logger) (namespaceLimits, error) {
@@ -93,14 +87,16 @@ func newLimitReader(config *rest.Config, log *slog.Logger) (*limitReader, error)
 	get := func(ctx context.Context, path ...string) (io.ReadCloser, error) {
 		return client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Stream(ctx)
 	}
-	return &limitReader{get: get, now: time.Now, log: log, slots: make(chan struct{}, limitReads), known: map[string]knownLimits{}}, nil
+	return &limitReader{get: get, log: log, slots: make(chan struct{}, limitReads), known: cache.NewLRUExpireCache(limitNamespaces)}, nil
 }
 
 // read returns what limits the pods of a namespace, and nothing where it is not found out in
 // time: previews are advice.
 func (l *limitReader) read(ctx context.Context, namespace string) predict.Namespace {
-	if known, ok := l.remembered(namespace); ok {
-		return known
+	for _, of := range []string{everywhere, namespace} {
+		if known, ok := l.known.Get(of); ok {
+			return known.(predict.Namespace)
+		}
 	}
 	select {
 	case l.slots <- struct{}{}:
@@ -127,41 +123,17 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 	if err != nil {
 		l.log.Debug("the limits of a namespace could not be read for a preview", "namespace", namespace, "error", err)
 		if apierrors.IsForbidden(err) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.not = l.now().Add(limitForbidden)
-			return predict.Namespace{}
+			l.known.Add(everywhere, predict.Namespace{}, limitForbidden)
+		} else {
+			l.known.Add(namespace, predict.Namespace{}, limitFailed)
 		}
-		return l.keep(namespace, predict.Namespace{}, limitFailed)
+		return predict.Namespace{}
 	}
 	found := predict.Namespace{LimitRanges: ranges.Items, Quotas: quotas.Items}
-	if size[0]+size[1] > limitKept {
-		return found
+	if size[0]+size[1] <= limitKept {
+		l.known.Add(namespace, found, limitFresh)
 	}
-	return l.keep(namespace, found, limitFresh)
-}
-
-// keep remembers an answer for a time, and returns it.
-func (l *limitReader) keep(namespace string, found predict.Namespace, lasts time.Duration) predict.Namespace {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.known) >= limitNamespaces {
-		clear(l.known)
-	}
-	l.known[namespace] = knownLimits{found, l.now().Add(lasts)}
 	return found
-}
-
-// remembered returns the answer of a moment ago, or that nothing is to be read.
-func (l *limitReader) remembered(namespace string) (predict.Namespace, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	if now.Before(l.not) {
-		return predict.Namespace{}, true
-	}
-	known, ok := l.known[namespace]
-	return known.Namespace, ok && now.Before(known.until)
 }
 
 // failure returns the API server's words about the pods that the ReplicaSet of a pod could not

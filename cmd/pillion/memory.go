@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
 // limitMemory has the garbage collector work harder when the process comes near its
@@ -47,7 +49,7 @@ const (
 // templates leaves ten times as much as they take, and Go would keep most of it, because
 // it expects as much again.
 type garbage struct {
-	loaded chan struct{}
+	loaded waiting.Wake
 	// much reports whether what is to be given back is more than what changes leave.
 	much atomic.Bool
 	free func()
@@ -56,7 +58,7 @@ type garbage struct {
 }
 
 func newGarbage() *garbage {
-	return &garbage{loaded: make(chan struct{}, 1), free: debug.FreeOSMemory, collectAt: collectAt}
+	return &garbage{loaded: waiting.NewWake(), free: debug.FreeOSMemory, collectAt: collectAt}
 }
 
 // left says that something was loaded. It does not wait.
@@ -66,12 +68,7 @@ func (g *garbage) left() {
 }
 
 // leftLittle says that one object changed. It does not wait.
-func (g *garbage) leftLittle() {
-	select {
-	case g.loaded <- struct{}{}:
-	default:
-	}
-}
+func (g *garbage) leftLittle() { g.loaded.Wake() }
 
 // run gives back until ctx ends, which is no error. It begins with the start, which loads
 // the namespaces.

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/controller/events"
@@ -441,42 +443,46 @@ func FuzzPreview(f *testing.F) {
 }
 
 func TestTheLimitsOfANamespaceAreReadOnceInAMomentAndNotWithoutTheRight(t *testing.T) {
-	now, reads := time.Unix(1000, 0), 0
-	var fails error
-	text := `{"items":[{"metadata":{"name":"small"}}]}`
-	l := &limitReader{
-		now: func() time.Time { return now }, log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: map[string]knownLimits{},
-		get: func(_ context.Context, path ...string) (io.ReadCloser, error) {
-			if path[2] == "resourcequotas" {
-				return io.NopCloser(strings.NewReader(`{"items":null}`)), nil
-			}
-			reads++
-			return io.NopCloser(strings.NewReader(text)), fails
-		},
-	}
-	want := func(why string, ranges, wantReads int) {
-		t.Helper()
-		if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != ranges || reads != wantReads {
-			t.Errorf("%s: %d LimitRanges, %d reads; want %d and %d", why, len(got.LimitRanges), reads, ranges, wantReads)
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		var fails error
+		text := `{"items":[{"metadata":{"name":"small"}}]}`
+		l := &limitReader{
+			log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: cache.NewLRUExpireCache(limitNamespaces),
+			get: func(_ context.Context, path ...string) (io.ReadCloser, error) {
+				if path[2] == "resourcequotas" {
+					return io.NopCloser(strings.NewReader(`{"items":null}`)), nil
+				}
+				reads++
+				return io.NopCloser(strings.NewReader(text)), fails
+			},
 		}
-	}
-	want("the first", 1, 1)
-	want("a moment later", 1, 1)
-	now = now.Add(limitFresh)
-	want("later", 1, 2)
-	now, text = now.Add(limitFresh), `{"items":[{"metadata":{"name":"`+strings.Repeat("x", limitBytes)+`"}}]}`
-	want("more than is read", 0, 3)
-	fails = apierrors.NewForbidden(schema.GroupResource{Resource: "limitranges"}, "", errors.New("no right"))
-	want("while reads fail", 0, 3)
-	now = now.Add(limitFailed)
-	want("without the right", 0, 4)
-	want("again", 0, 4)
-	now, fails, text = now.Add(limitForbidden), nil, `{"items":[{}]}`
-	want("a minute later", 1, 5)
-	l.slots <- struct{}{}
-	l.slots <- struct{}{}
-	now = now.Add(limitFresh)
-	want("while others are read", 0, 5)
+		want := func(why string, ranges, wantReads int) {
+			t.Helper()
+			if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != ranges || reads != wantReads {
+				t.Errorf("%s: %d LimitRanges, %d reads; want %d and %d", why, len(got.LimitRanges), reads, ranges, wantReads)
+			}
+		}
+		want("the first", 1, 1)
+		want("a moment later", 1, 1)
+		time.Sleep(limitFresh + 1)
+		want("later", 1, 2)
+		time.Sleep(limitFresh + 1)
+		text = `{"items":[{"metadata":{"name":"` + strings.Repeat("x", limitBytes) + `"}}]}`
+		want("more than is read", 0, 3)
+		fails = apierrors.NewForbidden(schema.GroupResource{Resource: "limitranges"}, "", errors.New("no right"))
+		want("while reads fail", 0, 3)
+		time.Sleep(limitFailed + 1)
+		want("without the right", 0, 4)
+		want("again", 0, 4)
+		time.Sleep(limitForbidden + 1)
+		fails, text = nil, `{"items":[{}]}`
+		want("a minute later", 1, 5)
+		l.slots <- struct{}{}
+		l.slots <- struct{}{}
+		time.Sleep(limitFresh + 1)
+		want("while others are read", 0, 5)
+	})
 }
 
 // A pod that somebody creates is answered at once, whether or not the API server answers Pillion.
@@ -495,13 +501,13 @@ func TestAPodThatIsCreatedWaitsForNoListOfLimits(t *testing.T) {
 // Who may write LimitRanges in many namespaces must not fill the memory that is for pods.
 func TestLargeLimitsAreReadAndNotKept(t *testing.T) {
 	l := &limitReader{
-		now: time.Now, log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: map[string]knownLimits{},
+		log: slog.New(slog.DiscardHandler), slots: make(chan struct{}, limitReads), known: cache.NewLRUExpireCache(limitNamespaces),
 		get: func(context.Context, ...string) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(`{"items":[{"metadata":{"name":"` + strings.Repeat("x", limitKept) + `"}}]}`)), nil
 		},
 	}
-	if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != 1 || len(got.Quotas) != 1 || len(l.known) != 0 {
-		t.Errorf("%d LimitRanges, %d ResourceQuotas, %d namespaces kept", len(got.LimitRanges), len(got.Quotas), len(l.known))
+	if got := l.read(t.Context(), "shop"); len(got.LimitRanges) != 1 || len(got.Quotas) != 1 || len(l.known.Keys()) != 0 {
+		t.Errorf("%d LimitRanges, %d ResourceQuotas, %d namespaces kept", len(got.LimitRanges), len(got.Quotas), len(l.known.Keys()))
 	}
 }
 

@@ -38,7 +38,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 			return client.CoreV1().Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		},
 		MayCreate: func(ctx context.Context) (bool, error) {
-			return permitted(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace})
+			return clientset.May(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace})
 		},
 		Exists: func() bool { _, ok := ns.Cached(c.ProofNamespace); return ok },
 	}), nil

@@ -8,31 +8,22 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/injector/owner"
 )
 
-// confirmation finds the object of an event. It believes nothing that a review says.
-type confirmation struct {
-	client metadata.Interface
-	// cached returns the UID of a namespace in the cache of namespaces.
-	cached func(namespace string) (types.UID, bool)
-	// owners allows to read the owners of pods.
-	owners bool
-}
-
 // regarding returns the object of the event: the topmost owner that reads confirm, else the
-// namespace. It returns false if the namespace does not exist.
-func (c confirmation) regarding(ctx context.Context, n note) (corev1.ObjectReference, bool, error) {
+// namespace. It believes nothing that a review says. It returns false if the namespace does not
+// exist.
+func (r *Recorder) regarding(ctx context.Context, n note) (corev1.ObjectReference, bool, error) {
 	if n.about.Name != "" {
 		return n.about, true, nil
 	}
-	uid, ok, err := c.namespace(ctx, n.namespace)
+	uid, ok, err := r.namespace(ctx, n.namespace)
 	if !ok || err != nil {
 		return corev1.ObjectReference{}, false, err
 	}
-	if owner, ok := c.topmost(ctx, n.owner); ok {
+	if owner, ok := r.topmost(ctx, n.owner); ok {
 		return owner, true, nil
 	}
 	// In the events of a namespace: kubectl shows an object's events by the namespace that
@@ -41,11 +32,11 @@ func (c confirmation) regarding(ctx context.Context, n note) (corev1.ObjectRefer
 }
 
 // namespace returns the UID of a namespace, false if there is no such namespace.
-func (c confirmation) namespace(ctx context.Context, name string) (types.UID, bool, error) {
-	if uid, ok := c.cached(name); ok {
+func (r *Recorder) namespace(ctx context.Context, name string) (types.UID, bool, error) {
+	if uid, ok := r.options.Namespace(name); ok {
 		return uid, true, nil
 	}
-	object, err := c.client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, name, metav1.GetOptions{})
+	object, err := r.options.Metadata.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "", false, nil
 	}
@@ -59,14 +50,14 @@ func (c confirmation) namespace(ctx context.Context, name string) (types.UID, bo
 // ReplicaSet, the CronJob of a Job. Where that is of a kind that Pillion does not read, as
 // other projects' are, it returns the pod's owner. It returns false if the API server does not
 // confirm the pod's owner.
-func (c confirmation) topmost(ctx context.Context, pods corev1.ObjectReference) (corev1.ObjectReference, bool) {
-	controller, ok := c.read(ctx, pods)
+func (r *Recorder) topmost(ctx context.Context, pods corev1.ObjectReference) (corev1.ObjectReference, bool) {
+	controller, ok := r.read(ctx, pods)
 	if !ok {
 		return corev1.ObjectReference{}, false
 	}
 	if controller != nil {
 		top := corev1.ObjectReference{APIVersion: controller.APIVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID, Namespace: pods.Namespace}
-		if _, ok := c.read(ctx, top); ok {
+		if _, ok := r.read(ctx, top); ok {
 			return top, true
 		}
 	}
@@ -75,12 +66,12 @@ func (c confirmation) topmost(ctx context.Context, pods corev1.ObjectReference) 
 
 // read reports whether an object of a kind of Kubernetes' own that makes pods exists with its UID,
 // and returns its controller. An object that cannot be read is not confirmed.
-func (c confirmation) read(ctx context.Context, ref corev1.ObjectReference) (controller *metav1.OwnerReference, ok bool) {
+func (r *Recorder) read(ctx context.Context, ref corev1.ObjectReference) (controller *metav1.OwnerReference, ok bool) {
 	kind, known := owner.Of(ref.APIVersion, ref.Kind)
-	if !c.owners || !known {
+	if !r.options.Owners || !known {
 		return nil, false
 	}
-	object, err := c.client.Resource(kind.GroupVersionResource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	object, err := r.options.Metadata.Resource(kind.GroupVersionResource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil || object.UID != ref.UID {
 		return nil, false
 	}

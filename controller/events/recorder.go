@@ -102,7 +102,6 @@ type Options struct {
 // repeats another one is counted, and the count of its series is raised from time to time.
 type Recorder struct {
 	options Options
-	confirm confirmation
 	// loop has the keys of series to write.
 	loop     *reconcile.Loop
 	rate     *rate.Limiter
@@ -131,8 +130,8 @@ func New(o Options) *Recorder {
 		o.Now = time.Now
 	}
 	r := &Recorder{
-		options: o, confirm: confirmation{client: o.Metadata, cached: o.Namespace, owners: o.Owners},
-		loop: reconcile.NewLoop(nil), rate: rate.NewLimiter(eventsQPS, eventsBurst),
+		options: o,
+		loop:    reconcile.NewLoop(nil), rate: rate.NewLimiter(eventsQPS, eventsBurst),
 		series: lru.New(remembered), rates: lru.New(namespacesCounted),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_events_total", Help: "Events about pods, by outcome; the log names those that failed.",
@@ -264,7 +263,7 @@ func (r *Recorder) due(key string) (n note, wait time.Duration) {
 func (r *Recorder) write(ctx context.Context, n note) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	regarding, ok, err := r.confirm.regarding(ctx, n)
+	regarding, ok, err := r.regarding(ctx, n)
 	if err != nil {
 		return err
 	}

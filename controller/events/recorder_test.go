@@ -1,7 +1,6 @@
 package events
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +23,7 @@ import (
 	metadatafake "k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -80,22 +80,8 @@ func start(t *testing.T, owners bool) *world {
 		Explain:   injector.Config{}.ExplainCommand,
 		Namespace: func(name string) (types.UID, bool) { return "Namespace-shop", name == "shop" },
 	})
-	w.events.start(t)
+	runtest.Start(t, w.events.Run)
 	return w
-}
-
-// start runs a recorder until the test ends.
-func (r *Recorder) start(t *testing.T) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // fail has every creation of an event fail with the error, nil for none.
@@ -315,7 +301,7 @@ func TestReplicasAndOwnersShareOneSeries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, true)
 		other := New(w.events.options)
-		other.start(t)
+		runtest.Start(t, other.Run)
 		conflicts := 2
 		w.client.PrependReactor("patch", "events", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			if patch := a.(clienttesting.PatchAction); string(patch.GetPatch()) != "{}" && conflicts > 0 {

@@ -74,7 +74,7 @@ type Cache struct {
 	store  cache.Store
 	synced chan struct{}
 	// soon has the next check begin at once.
-	soon chan struct{}
+	soon waiting.Wake
 	// writing lets one change of the store happen at a time.
 	writing sync.Mutex
 
@@ -95,7 +95,7 @@ func New(o Options) *Cache {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Cache{o: o, synced: make(chan struct{}), soon: make(chan struct{}, 1), failed: map[string]error{}, restart: func() {}}
+	c := &Cache{o: o, synced: make(chan struct{}), soon: waiting.NewWake(), failed: map[string]error{}, restart: func() {}}
 	c.current = time.Now()
 	var options []cache.StoreOption
 	if o.Transform != nil {
@@ -188,7 +188,7 @@ func (c *Cache) watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if streamed {
 		c.ask()
 	}
-	c.checkSoon() // the last watch has ended, and that may be for a reason
+	c.soon.Wake() // the last watch has ended, and that may be for a reason
 	w, err := c.begin(ctx, options)
 	if !streamed || !apierrors.IsInvalid(err) { // an API server without streamed lists is asked for pages next
 		c.answered(ctx, "watch", err)

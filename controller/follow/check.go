@@ -167,14 +167,6 @@ func (c *Cache) readAnew(run context.Context, version string, changed bool) {
 	}
 }
 
-// checkSoon has the next check begin at once. It does not wait.
-func (c *Cache) checkSoon() {
-	select {
-	case c.soon <- struct{}{}:
-	default:
-	}
-}
-
 // checkUntil compares the cache with the API server again and again.
 func (c *Cache) checkUntil(ctx context.Context) {
 	select {

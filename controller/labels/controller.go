@@ -40,20 +40,16 @@ const (
 	everything = ""
 )
 
-// Namespaces are the namespaces in a cache that are not being deleted. The maps of one that
-// All yields hold until the next one.
-type Namespaces interface {
-	All() iter.Seq[Namespace]
-	Cached(name string) (Namespace, bool)
-}
-
 // Options are what [New] needs. All fields are required.
 type Options struct {
 	Rules       Rules
 	Enforcement func() proof.Enforcement
 	// Templates returns the set in force.
-	Templates  func() *templates.Set
-	Namespaces Namespaces
+	Templates func() *templates.Set
+	// Namespaces are those in a cache that are not being deleted. The maps of one hold until the
+	// next one. Namespace returns one of them.
+	Namespaces func() iter.Seq[Namespace]
+	Namespace  func(name string) (Namespace, bool)
 	// Ready returns nil while templates and namespaces are as the API server has them. While
 	// it returns an error, nothing is written.
 	Ready func() error
@@ -142,7 +138,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) time.Duration {
 func (c *Controller) all() {
 	there := map[string]bool{}
 	var open []string
-	for ns := range c.options.Namespaces.All() {
+	for ns := range c.options.Namespaces() {
 		there[ns.Name] = true
 		if c.look(ns, false).next >= 0 {
 			open = append(open, ns.Name)
@@ -189,7 +185,7 @@ type found struct {
 
 // lookUp is look for a namespace of the cache.
 func (c *Controller) lookUp(name string, changed bool) found {
-	ns, ok := c.options.Namespaces.Cached(name)
+	ns, ok := c.options.Namespace(name)
 	if ok {
 		return c.look(ns, changed)
 	}

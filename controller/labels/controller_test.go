@@ -24,6 +24,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/logtest"
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -183,7 +184,7 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
 	t.Helper()
 	r := &replica{set: set, ready: ready, log: &logtest.Log{}}
 	r.Controller = New(Options{
-		Rules: Rules{Excluded: []string{"kube-system"}, Required: true}, Namespaces: w, Write: w.write,
+		Rules: Rules{Excluded: []string{"kube-system"}, Required: true}, Namespaces: w.All, Namespace: w.Cached, Write: w.write,
 		Enforcement: func() proof.Enforcement { return proof.Enforcement{} },
 		Templates:   func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
 		Ready:       func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
@@ -198,15 +199,7 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
 	w.mu.Lock()
 	w.controllers = append(w.controllers, r.Controller)
 	w.mu.Unlock()
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- r.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Run ends with %v", err)
-		}
-	})
+	runtest.Start(t, r.Run)
 	return r
 }
 
@@ -222,17 +215,6 @@ func (r *replica) serve(set *templates.Set) {
 	r.set, r.ready = set, nil
 	r.mu.Unlock()
 	r.Changed()
-}
-
-// requiredFor is a set with one template that is required for a team.
-func requiredFor(t *testing.T, team string) *templates.Set {
-	t.Helper()
-	template, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\n"+
-		"spec: {required: true, match: {namespaceSelector: {matchLabels: {team: "+team+"}}}, inject: {}}"), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
 }
 
 var none = templates.NewSet(nil)
@@ -259,7 +241,7 @@ func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *t
 		if w.total() != 0 {
 			t.Errorf("%d writes without a required template", w.total())
 		}
-		r.serve(requiredFor(t, "payments"))
+		r.serve(required(t, "payments"))
 		synctest.Wait()
 		if w.labelled() != 2 || w.has("web") != "" || w.has("kube-system") != "" || w.total() != 2 {
 			t.Errorf("the namespaces are %v", w.List())
@@ -291,7 +273,7 @@ func TestANamespaceThatIsNotKnownIsNotJudged(t *testing.T) {
 		w.knows = map[string]*templates.NamespaceReads{"shop": nothing, "bank": nothing}
 		r := w.start(t, none, nil)
 		pass(settle - time.Second) // the label is about to be taken off
-		set := requiredFor(t, "payments")
+		set := required(t, "payments")
 		r.serve(set)
 		pass(time.Hour)
 		if w.total() != 0 || w.labelled() != 2 {
@@ -323,7 +305,7 @@ func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
 		// there are no SidecarTemplates.
 		r.serve(none)
 		pass(settle / 2)
-		r.serve(requiredFor(t, "payments"))
+		r.serve(required(t, "payments"))
 		pass(time.Hour)
 		if w.tried() != 0 || w.labelled() != 1 {
 			t.Errorf("%d writes, %d labels; the label was right all the time", w.tried(), w.labelled())
@@ -334,7 +316,7 @@ func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
 func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld("shop")
-		w.start(t, requiredFor(t, "payments"), nil)
+		w.start(t, required(t, "payments"), nil)
 		pass(time.Minute)
 		takeOff := func(labels map[string]string) map[string]string { delete(labels, label); return labels }
 		w.change("shop", takeOff)
@@ -374,7 +356,7 @@ func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNot
 		}
 		r := w.start(t, none, nil)
 		pass(time.Second)
-		r.serve(requiredFor(t, "payments"))
+		r.serve(required(t, "payments"))
 		pass(10 * time.Second)
 		if n := w.labelled(); n < 400 || n > 600 {
 			t.Errorf("after 10s %d namespaces are labelled, want about %d", n, 10*writesPerSecond)
@@ -398,7 +380,7 @@ func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
 			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
 		}
 		for range 3 {
-			w.start(t, requiredFor(t, "payments"), nil)
+			w.start(t, required(t, "payments"), nil)
 		}
 		pass(time.Hour)
 		if w.labelled() != 1000 || w.tried() > 1200 {
@@ -412,7 +394,7 @@ func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
 func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld("shop")
-		w.start(t, requiredFor(t, "payments"), nil)
+		w.start(t, required(t, "payments"), nil)
 		w.start(t, none, nil)
 		pass(time.Hour)
 		if n := w.total(); n < 2 || n > 30 {
@@ -432,7 +414,7 @@ func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
 		}
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch`))
 		w.may, w.refuse = false, func(string, []Change) error { return forbidden }
-		r := w.start(t, requiredFor(t, "payments"), nil)
+		r := w.start(t, required(t, "payments"), nil)
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(r)
 		pass(10 * time.Minute)
@@ -488,7 +470,7 @@ func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 			bad.Add(1)
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, name, errors.New("no labels here"))
 		}
-		r := w.start(t, requiredFor(t, "payments"), nil)
+		r := w.start(t, required(t, "payments"), nil)
 		pass(200/writesPerSecond*time.Second + time.Second)
 		if w.labelled() != 199 {
 			t.Errorf("%d of 199 namespaces are labelled", w.labelled())
@@ -517,7 +499,7 @@ func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T
 			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
 		}
 		w.refuse = func(name string, _ []Change) error { return fmt.Errorf("dial tcp: %s: connection refused", name) }
-		r := w.start(t, requiredFor(t, "payments"), nil)
+		r := w.start(t, required(t, "payments"), nil)
 		pass(time.Minute)
 		if w.tried() > 2*writers+70 {
 			t.Errorf("%d tries in a minute", w.tried())
@@ -539,7 +521,7 @@ func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T
 func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
-		sets := []*templates.Set{none, requiredFor(t, "payments"), requiredFor(t, "web")}
+		sets := []*templates.Set{none, required(t, "payments"), required(t, "web")}
 		w := newWorld()
 		replicas := []*replica{w.start(t, none, nil), w.start(t, none, nil)}
 		for range 20 {
@@ -594,7 +576,7 @@ func TestTheLabelsOfANamespaceAreWrittenTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld("shop")
 		w.inject = "logs"
-		r := w.start(t, requiredFor(t, "payments"), nil)
+		r := w.start(t, required(t, "payments"), nil)
 		synctest.Wait()
 		if ns, _ := w.Cached("shop"); ns.Labels[label] != "true" || ns.Labels[injection] != "enabled" || w.tried() != 1 {
 			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
@@ -619,7 +601,7 @@ func TestALabelThatSomebodyHoldsIsToldAndDelaysNoOther(t *testing.T) {
 			}
 			return nil
 		}
-		r := w.start(t, requiredFor(t, "payments"), nil)
+		r := w.start(t, required(t, "payments"), nil)
 		pass(firstRetry / 2)
 		if told := r.told(); len(told) != 0 {
 			t.Errorf("told after one conflict, which may be a hand: %q", told)
@@ -656,7 +638,7 @@ func TestAWriteThatComesTooLateIsTriedAgain(t *testing.T) {
 			}
 			return nil
 		}
-		r := w.start(t, requiredFor(t, "payments"), nil)
+		r := w.start(t, required(t, "payments"), nil)
 		pass(10 * time.Second)
 		if w.has("shop") != "true" || w.tried() != 4 || len(r.told()) != 0 || strings.Contains(r.log.String(), "ERROR") {
 			t.Errorf("after %d tries the label is %q; told is %q; the log:\n%s", w.tried(), w.has("shop"), r.told(), r.log.String())
@@ -671,14 +653,14 @@ func TestNothingIsWrittenWhileTheCacheIsWrong(t *testing.T) {
 		r := w.start(t, none, nil)
 		pass(time.Second)
 		r.mu.Lock()
-		r.set, r.ready = requiredFor(t, "payments"), errors.New("the cache is not as the API server has it")
+		r.set, r.ready = required(t, "payments"), errors.New("the cache is not as the API server has it")
 		r.mu.Unlock()
 		r.Changed()
 		pass(time.Minute)
 		if w.tried() != 0 {
 			t.Errorf("%d writes while the cache is wrong", w.tried())
 		}
-		r.serve(requiredFor(t, "payments"))
+		r.serve(required(t, "payments"))
 		pass(time.Second)
 		if w.has("shop") != "true" {
 			t.Error("the label is not written once the cache is right")

@@ -7,15 +7,12 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Labelled are the namespaces of an [Informer] that are not being deleted, with what
-// controller/labels needs to know of them.
-type Labelled struct{ Informer *Informer }
-
-// All goes over them as [Informer.All] does.
-func (l Labelled) All() iter.Seq[labels.Namespace] {
+// AllLabelled goes over the namespaces as [Informer.All] does, with what controller/labels needs to
+// know of them.
+func (i *Informer) AllLabelled() iter.Seq[labels.Namespace] {
 	return func(yield func(labels.Namespace) bool) {
 		labels, annotations := map[string]string{}, map[string]string{}
-		for _, item := range l.Informer.cache.List() {
+		for _, item := range i.cache.List() {
 			ns, ok := item.(*cached)
 			if !ok || ns.deleting {
 				continue
@@ -28,9 +25,9 @@ func (l Labelled) All() iter.Seq[labels.Namespace] {
 	}
 }
 
-// Cached returns one of them. It reads nothing live.
-func (l Labelled) Cached(name string) (labels.Namespace, bool) {
-	ns, ok := l.Informer.cached(name)
+// Labelled returns one of them. It reads nothing live.
+func (i *Informer) Labelled(name string) (labels.Namespace, bool) {
+	ns, ok := i.cached(name)
 	if !ok || ns.deleting {
 		return labels.Namespace{}, false
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/follow"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -32,7 +33,7 @@ type Options struct {
 	// Reads returns what the templates in force read of namespaces.
 	Reads func() *templates.NamespaceReads
 	// Bytes is how much may be kept of the metadata of all namespaces together. Of those that
-	// find no room, only what [Labelled] needs is kept.
+	// find no room, only what [Informer.Labelled] needs is kept.
 	Bytes  int64
 	Logger *slog.Logger
 }
@@ -45,9 +46,7 @@ type Informer struct {
 	keeping *keeping
 	live    *liveReader
 	before  follow.Replaced[*cached]
-	wake    chan struct{}
-
-	mu sync.Mutex
+	wake    waiting.Wake
 	// changed are the listeners of [Informer.OnChange].
 	changed []func(name string)
 }
@@ -59,7 +58,7 @@ const mostBefore = 4
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(o Options) *Informer {
 	o.Prefix = cmp.Or(o.Prefix, templates.DefaultPrefix)
-	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: make(chan struct{}, 1)}
+	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: waiting.NewWake()}
 	i.before.Most = mostBefore
 	i.cache = follow.New(follow.Options{
 		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Client,
@@ -182,11 +181,7 @@ func (i *Informer) Cached(name string) (templates.Namespace, bool) {
 
 // OnChange calls f with the name of each namespace that is new, different or gone, once the
 // cache has it. f must return soon. Call OnChange before Run.
-func (i *Informer) OnChange(f func(name string)) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.changed = append(i.changed, f)
-}
+func (i *Informer) OnChange(f func(name string)) { i.changed = append(i.changed, f) }
 
 func (i *Informer) tell(name string) {
 	if ns, ok := i.cached(name); !ok {
@@ -194,10 +189,7 @@ func (i *Informer) tell(name string) {
 	} else if i.lacks(ns) {
 		i.TemplatesChanged()
 	}
-	i.mu.Lock()
-	listeners := i.changed
-	i.mu.Unlock()
-	for _, f := range listeners {
+	for _, f := range i.changed {
 		f(name)
 	}
 }
@@ -207,7 +199,7 @@ func (i *Informer) tell(name string) {
 // the next one: ten thousand of them would be garbage each time.
 func (i *Informer) All() iter.Seq[templates.Namespace] {
 	return func(yield func(templates.Namespace) bool) {
-		for ns := range (Labelled{i}).All() {
+		for ns := range i.AllLabelled() {
 			if !yield(ns.Namespace) {
 				return
 			}

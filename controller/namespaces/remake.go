@@ -20,12 +20,7 @@ const (
 )
 
 // TemplatesChanged says that templates may read other keys by now. It does not wait.
-func (i *Informer) TemplatesChanged() {
-	select {
-	case i.wake <- struct{}{}:
-	default:
-	}
-}
+func (i *Informer) TemplatesChanged() { i.wake.Wake() }
 
 // lacks reports whether templates name keys that were not known when the cache chose its part of
 // a large namespace.

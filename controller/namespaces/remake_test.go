@@ -74,7 +74,7 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 		var told atomic.Int64
 		i.OnChange(func(string) { told.Add(1) })
 		in := func(name string) labels.Namespace {
-			ns, ok := (Labelled{i}).Cached(name)
+			ns, ok := i.Labelled(name)
 			if !ok {
 				t.Fatalf("%s is not in the cache", name)
 			}
@@ -137,7 +137,7 @@ func TestLargeNamespacesThatChangeMeanwhileEndAsTheyAre(t *testing.T) {
 		set := requiredBy(t, keys...)
 		waitFor(t, "all are known as they are", func() bool {
 			done := 0
-			for ns := range (Labelled{i}).All() {
+			for ns := range i.AllLabelled() {
 				if labels.Knows(set, ns) && slices.Equal(slices.Sorted(maps.Keys(ns.Labels)), keys) {
 					done++
 				}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -86,15 +87,7 @@ func startWith(t *testing.T, c *cluster, o Options) *Prover {
 		Logger:    slog.New(slog.NewTextHandler(&c.log, nil)),
 	})
 	p.OnChange(func() { c.changes = append(c.changes, p.Enforcement()) })
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- p.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Run ends with %v", err)
-		}
-	})
+	runtest.Start(t, p.Run)
 	return p
 }
 

@@ -49,7 +49,7 @@ func pauses() wait.Backoff {
 // note; it notices when the CRD comes. A CRD that goes takes no template out of force.
 // The log hears how current the source is.
 func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
-	c := &cluster{client: client, gvr: schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}, changed: make(chan struct{}, 1)}
+	c := &cluster{client: client, gvr: schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}, changed: waiting.NewWake()}
 	c.losses = losses{read: c.definition, known: map[string]origin{}, lost: map[string]bool{}}
 	resource := client.Resource(c.gvr)
 	said := map[string]string{} // by verb: the error that was reported
@@ -60,11 +60,11 @@ func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 		},
 		Watch:     resource.Watch,
 		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group, c.cache.Get) },
-		Changed:   func(string) { c.signal() },
+		Changed:   func(string) { c.changed.Wake() },
 		Answered: func(verb string, err error) {
 			if text := errorText(err); said[verb] != text {
 				said[verb] = text
-				c.signal()
+				c.changed.Wake()
 			}
 		},
 	})
@@ -77,20 +77,13 @@ type cluster struct {
 	losses losses
 	cache  *follow.Cache
 	// changed has the source look at the cache.
-	changed chan struct{}
+	changed waiting.Wake
 }
 
 // State implements [Cached].
 func (c *cluster) State() follow.State { return c.cache.State() }
 
 func (c *cluster) Name() string { return "cluster" }
-
-func (c *cluster) signal() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
 
 // Run reports the objects at each change until ctx ends.
 func (c *cluster) Run(ctx context.Context, report func(Report)) {
@@ -101,7 +94,7 @@ func (c *cluster) Run(ctx context.Context, report func(Report)) {
 		select {
 		case <-ctx.Done():
 		case <-c.cache.Synced():
-			c.signal()
+			c.changed.Wake()
 		}
 	})
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
@@ -119,7 +112,7 @@ func (c *cluster) Run(ctx context.Context, report func(Report)) {
 		if err != nil {
 			r = Report{Err: err}
 			pause = unread.Step()
-			c.signal()
+			c.changed.Wake()
 		} else {
 			unread = pauses()
 		}

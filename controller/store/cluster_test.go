@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -160,21 +160,6 @@ func TestStatusOfAnObjectIsNoChange(t *testing.T) {
 		wait(inForce)
 		if l.Snapshot() != before {
 			t.Error("there is a new set after a change of status")
-		}
-	})
-}
-
-func TestBadObjectKeepsTheLastGoodOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, object("one", "good"))
-		l, _ := running(t, store.Cluster(c, "pillion.dev", nil))
-		wait(inForce)
-		bad := object("one", "x")
-		bad.Object["spec"] = map[string]any{"inject": map[string]any{"nonsense": true}}
-		c.update(t, bad)
-		wait(inForce)
-		if got := value(t, l.Snapshot(), "one"); got != "good" || !strings.Contains(errText(l.Snapshot(), "one"), "SidecarTemplate/one") {
-			t.Errorf("the set gives %q, error %q", got, errText(l.Snapshot(), "one"))
 		}
 	})
 }
@@ -574,10 +559,7 @@ func TestTemplatesOfFilesAreMirroredInTheCluster(t *testing.T) {
 		})
 		l.OnMirrors(w.Observe)
 		start(t, l)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- w.Run(ctx) }()
-		defer func() { stop(); <-done }()
+		runtest.Start(t, w.Run)
 		said := func() string {
 			mu.Lock()
 			defer mu.Unlock()

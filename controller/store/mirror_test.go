@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/controller/logtest"
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 var mirrorResource = schema.GroupResource{Group: "pillion.dev", Resource: "sidecartemplates"}
@@ -196,7 +197,7 @@ type mirrorReplica struct {
 	cluster *mirrorCluster
 	writer  *MirrorWriter
 	log     *logtest.Log
-	stop    context.CancelFunc
+	stop    func()
 
 	// seeing keeps the order of what the replica sees.
 	seeing   sync.Mutex
@@ -229,16 +230,7 @@ func (c *mirrorCluster) replica(t *testing.T, revision string, served []Served) 
 		Verdicts: func(v []Verdict) { r.mu.Lock(); defer r.mu.Unlock(); r.verdicts = v },
 	}, r.api)
 	c.change(func() { c.watchers = append(c.watchers, r.observe) })
-	ctx, stop := context.WithCancel(t.Context())
-	r.stop = stop
-	done := make(chan error)
-	go func() { done <- r.writer.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	r.stop = runtest.Start(t, r.writer.Run)
 	return r
 }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -104,15 +105,7 @@ func (s *stored) replica(t *testing.T, judge func(Object) Verdict) *StatusWriter
 			w.Observe([]Verdict{judge(o)})
 		}
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	runtest.Start(t, w.Run)
 	return w
 }
 

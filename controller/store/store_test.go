@@ -16,6 +16,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/logtest"
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -111,15 +112,7 @@ func running(t *testing.T, sources ...store.Source) (*store.Templates, *logtest.
 
 func start(t *testing.T, l *store.Templates) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- l.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run returned %v after its context ended; want nil", err)
-		}
-	})
+	runtest.Start(t, l.Run)
 	synctest.Wait()
 }
 
@@ -269,10 +262,6 @@ func TestNameBelongsToTheFirstSourceThatHasIt(t *testing.T) {
 		files.has()
 		if got := value(t, l.Snapshot(), "one"); got != "cluster" || errText(l.Snapshot(), "one") != "" {
 			t.Errorf("without the file the set gives %q, error %q", got, errText(l.Snapshot(), "one"))
-		}
-		files.has("/t/a.yaml", manifest("two", "a"), "/t/b.yaml", manifest("two", "b"))
-		if got := value(t, l.Snapshot(), "two"); got != "a" || !strings.Contains(errText(l.Snapshot(), "two"), "/t/b.yaml") {
-			t.Errorf("two files of one name give %q, error %q; want the first by path and the second's error", got, errText(l.Snapshot(), "two"))
 		}
 	})
 }

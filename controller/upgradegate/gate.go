@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -63,13 +64,15 @@ type Options struct {
 // ready. Make one with [New].
 type Gate struct {
 	options Options
-	wake    chan struct{}
+	wake    waiting.Wake
 	// had are the templates that this replica had while namespaces named them, and gone those
 	// that may leave the record though they are named. Run alone uses them.
 	had, gone map[string]bool
 
+	// count is the latest one.
+	count atomic.Pointer[usage.Count]
+
 	mu      sync.Mutex
-	count   *usage.Count
 	why     error
 	failure string
 }
@@ -77,7 +80,7 @@ type Gate struct {
 // New returns a gate that is not ready until [Gate.Run] runs.
 func New(o Options) *Gate {
 	g := &Gate{
-		options: o, wake: make(chan struct{}, 1), had: map[string]bool{}, gone: map[string]bool{},
+		options: o, wake: waiting.NewWake(), had: map[string]bool{}, gone: map[string]bool{},
 		why: errors.New("the templates in use have not been looked at yet"),
 	}
 	for _, name := range o.Allowed {
@@ -88,13 +91,8 @@ func New(o Options) *Gate {
 
 // Counted takes a new count. It does not wait.
 func (g *Gate) Counted(count usage.Count) {
-	g.mu.Lock()
-	g.count = &count
-	g.mu.Unlock()
-	select {
-	case g.wake <- struct{}{}:
-	default:
-	}
+	g.count.Store(&count)
+	g.wake.Wake()
 }
 
 // Ready returns nil once the replica may take over. It never goes back.
@@ -108,12 +106,6 @@ func (g *Gate) set(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.why = why
-}
-
-func (g *Gate) latest() *usage.Count {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.count
 }
 
 // Run holds up, and then records, until ctx ends, which is no error.
@@ -165,7 +157,7 @@ func (g *Gate) hold(ctx context.Context) bool {
 	last, question := time.Now(), ""
 	for {
 		m, err := g.read(ctx)
-		passed, count := time.Since(last), g.latest()
+		passed, count := time.Since(last), g.count.Load()
 		last = last.Add(passed)
 		switch {
 		case ctx.Err() != nil:
@@ -262,7 +254,7 @@ func (g *Gate) write(ctx context.Context, m *corev1.ConfigMap, names []string, q
 
 // next returns what is to be recorded where names are.
 func (g *Gate) next(names []string) []string {
-	count := g.latest()
+	count := g.count.Load()
 	if count == nil {
 		return names
 	}

@@ -3,7 +3,7 @@ package usage
 import (
 	"context"
 	"iter"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,10 +43,9 @@ type CounterOptions struct {
 // processor. Make one with [NewCounter].
 type Counter struct {
 	options CounterOptions
-	wake    chan struct{}
+	wake    waiting.Wake
 
-	mu        sync.Mutex
-	latest    *Count
+	latest    atomic.Pointer[Count]
 	listeners []func(Count)
 }
 
@@ -58,33 +57,14 @@ type Count struct {
 
 // NewCounter returns a counter that does nothing until [Counter.Run] runs.
 func NewCounter(o CounterOptions) *Counter {
-	return &Counter{options: o, wake: make(chan struct{}, 1)}
+	return &Counter{options: o, wake: waiting.NewWake()}
 }
 
 // OnCount calls f with each count. f must return soon. Call it before Run.
-func (c *Counter) OnCount(f func(Count)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.listeners = append(c.listeners, f)
-}
+func (c *Counter) OnCount(f func(Count)) { c.listeners = append(c.listeners, f) }
 
 // Changed says that templates or namespaces changed. It does not wait.
-func (c *Counter) Changed() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Latest returns the last count; ok is false before the first one.
-func (c *Counter) Latest() (count Count, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.latest == nil {
-		return Count{}, false
-	}
-	return *c.latest, true
-}
+func (c *Counter) Changed() { c.wake.Wake() }
 
 // Run counts until ctx ends, which is no error.
 func (c *Counter) Run(ctx context.Context) error {
@@ -109,9 +89,7 @@ func (c *Counter) Run(ctx context.Context) error {
 func (c *Counter) count() {
 	set := c.options.Templates()
 	count := Count{Set: set, Usage: c.options.Rules.Count(set, c.options.Namespaces())}
-	c.mu.Lock()
-	c.latest = &count
-	c.mu.Unlock()
+	c.latest.Store(&count)
 	for _, f := range c.listeners {
 		f(count)
 	}
@@ -130,8 +108,8 @@ var (
 
 // Collect implements prometheus.Collector.
 func (c *Counter) Collect(ch chan<- prometheus.Metric) {
-	count, ok := c.Latest()
-	if !ok {
+	count := c.latest.Load()
+	if count == nil {
 		return
 	}
 	for name, n := range count.In {

@@ -1,0 +1,25 @@
+// Package runtest runs a part of Pillion in a test.
+//
+// In: a method Run that ends with its context. Out: its error, as an error of the test. Imports:
+// nothing of this module; only tests import it.
+package runtest
+
+import (
+	"context"
+	"testing"
+)
+
+// Start runs a part until stop is called, or until the test ends. To end is no error of the part.
+func Start(t *testing.T, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run ends with %v", err)
+		}
+	})
+	return stop
+}

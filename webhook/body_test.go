@@ -87,7 +87,7 @@ func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 }
 
 // begin has a client begin a review that is larger than it sends, byte by byte if it trickles.
-func begin(t *testing.T, address string, announced, size int, trickle bool) {
+func begin(t *testing.T, address string, announced, size int, trickle bool) net.Conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
@@ -105,20 +105,15 @@ func begin(t *testing.T, address string, announced, size int, trickle bool) {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}()
+	return c
 }
 
 // A network that loses packets for a second refuses no pod.
 func TestAReviewThatComesTooSlowlyIsTriedAgain(t *testing.T) {
 	server := httptest.NewTLSServer(newFixture(t, nil).mutate)
 	defer server.Close()
-	c, err := tls.Dial("tcp", server.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	if _, err := fmt.Fprintf(c, "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", 2*ordinaryBody); err != nil {
-		t.Fatal(err)
-	}
+	c := begin(t, server.Listener.Addr().String(), 2*ordinaryBody, 1, false)
+	defer func() { _ = c.Close() }() // before the server, which waits for it
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

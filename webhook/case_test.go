@@ -101,27 +101,3 @@ func TestMembersOfAUserAreReadAsTheAPIServerReadsThem(t *testing.T) {
 		}
 	}
 }
-
-// The guard compares the specs that count.
-func TestASpecInCapitalLettersHidesNoMistake(t *testing.T) {
-	old, object := guardedObject(t, ""), mistaken(t, "")
-	object["ſpec"], object["Spec"], object["SPEC"] = old["spec"], old["spec"], old["spec"]
-	if got := judgeTemplate(t, "", "UPDATE", object, old); got.Allowed {
-		t.Error("a bad template is admitted")
-	}
-}
-
-// An image that is the old pod's in capital letters alone is another one.
-func TestAnImageInCapitalLettersHidesNoChange(t *testing.T) {
-	f := newFixture(t, withAudit(t))
-	pod := func(more string) string {
-		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit",` + more + `,"restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
-	}
-	for _, old := range []string{`"image":"older:1","Image":"evil:1"`, `"image":"older:1","IMAGE":"evil:1"`, `"image":"evil:1","image":"older:1"`} {
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
-			`"namespace":"shop","operation":"UPDATE","object":` + pod(`"image":"evil:1"`) + `,"oldObject":` + pod(old) + `}}`
-		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed {
-			t.Errorf("from %s to the image evil:1: %+v", old, got)
-		}
-	}
-}

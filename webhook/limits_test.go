@@ -276,20 +276,6 @@ func TestTheTimeoutIsNeverLongerThanTheRegisteredOne(t *testing.T) {
 	})
 }
 
-// A template takes more for a container that it extends than a small container takes.
-func TestManySmallContainersAreCharged(t *testing.T) {
-	pod := func(n int) string {
-		text := `{"name":"a[\"{","image":"x","ports":[{},{}]},`
-		return `{"spec":{"initContainers":[{}],"containers":[` + strings.TrimSuffix(strings.Repeat(text, n), ",") + `]}}`
-	}
-	for n, want := range map[int]int{0: 1, 1: 2, 8000: 8001} {
-		var h head
-		if err := read([]byte(pod(n)), &h); err != nil || h.containers() != want {
-			t.Errorf("%d containers: %+v, %v; want %d", n, h, err, want)
-		}
-	}
-}
-
 func TestAReviewWhoseClientWentAwayIsNoError(t *testing.T) {
 	f := newFixture(t, func(o *parts) { o.Namespaces = &namespacesThatHang{} })
 	ctx, cancel := context.WithCancel(t.Context())

@@ -239,20 +239,3 @@ func TestTheCountsOfATemplateGoWithIt(t *testing.T) {
 		t.Errorf("%d series are left, want none", n)
 	}
 }
-
-// An alert on a rate misses the first failure if the series begins with it.
-func TestFailuresAreCountedFromZero(t *testing.T) {
-	f := newFixture(t, nil)
-	want := `
-		# HELP pillion_admission_unavailable_total Reviews answered with 503 because this replica was not ready, was overloaded, or lacked data; the API server tries again.
-		# TYPE pillion_admission_unavailable_total counter
-		pillion_admission_unavailable_total{webhook="mutate"} 0
-		pillion_admission_unavailable_total{webhook="verify"} 0
-	`
-	if err := testutil.GatherAndCompare(f.registry, strings.NewReader(want), "pillion_admission_unavailable_total"); err != nil {
-		t.Error(err)
-	}
-	if n := testutil.CollectAndCount(f.registry, "pillion_admission_requests_total"); n != 2 {
-		t.Errorf("%d series of requests before the first one, want those of errors, one for each webhook", n)
-	}
-}

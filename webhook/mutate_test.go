@@ -8,9 +8,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-
-	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 func TestNoChangeHasNeitherPatchNorPatchType(t *testing.T) {
@@ -78,25 +75,7 @@ func TestADryRunIsMarkedForTheEffectsAndNotCountedAsAnInjection(t *testing.T) {
 
 func TestASecondCallThatChangesNothingSaysNothing(t *testing.T) {
 	f := newFixture(t, nil)
-	first := decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
-	var operations []struct {
-		Op, Path string
-		Value    any
-	}
-	if err := json.Unmarshal(first.Response.Patch, &operations); err != nil {
-		t.Fatal(err)
-	}
-	pod, err := injector.DecodePod([]byte(fmt.Sprintf(podWithToken, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := f.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}, Templates: f.Templates()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	injected, _ := json.Marshal(out.Pod)
-	second := strings.Replace(reviewOf(v1Version, "", false), fmt.Sprintf(podWithToken, ""), string(injected), 1)
-	r := decodeAnswer(t, f.post(t, second)).Response
+	r := decodeAnswer(t, f.post(t, injectedReview(t, f, nil))).Response
 	if r.Patch != nil || len(r.AuditAnnotations) > 0 || len(r.Warnings) > 0 {
 		t.Errorf("%+v", r)
 	}

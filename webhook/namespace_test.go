@@ -63,34 +63,19 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 	owned := func(manager, operation, injection string) string {
 		return labels(injection, "") + `,"managedFields":[{"manager":"` + manager + `","operation":"` + operation + `","fieldsV1":{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}}]`
 	}
-	leftOver := `,"labels":{"` + requiredLabel + `":"true"}`
 	for why, c := range map[string]struct {
 		operation, name, object, old string
 		want                         string // the object after the patch; empty if there is none
 	}{
 		"created, selected":             {"CREATE", "shop", object(selected), "", object(all)},
 		"created, asks":                 {"CREATE", "shop", object(asks), "", object(asks + labels("enabled", ""))},
-		"created, not selected":         {"CREATE", "shop", object(""), "", ""},
-		"created, with a label":         {"CREATE", "shop", object(leftOver), "", ""},
 		"created, labels are null":      {"CREATE", "shop", object(`,"labels":null`), "", ""},
 		"created, nothing but null":     {"CREATE", "shop", object(`,"labels":null,"annotations":null`), "", ""},
 		"excluded":                      {"CREATE", "kube-system", object(selected + asks), "", ""},
-		"selected now":                  {"UPDATE", "shop", object(selected), object(""), object(all)},
-		"asks now":                      {"UPDATE", "shop", object(asks), object(""), object(asks + labels("enabled", ""))},
-		"asks, enforced by somebody":    {"UPDATE", "shop", object(asks + labels("enforced", "")), object(""), ""},
-		"asks, disabled by somebody":    {"UPDATE", "shop", object(asks + labels("disabled", "")), object(""), ""},
 		"enforced by Pillion, dropped":  {"UPDATE", "shop", object(asks), object(asks + owned("pillion.dev", "Apply", "enforced")), object(asks + labels("enforced", ""))},
-		"and dropped once more":         {"UPDATE", "shop", object(asks), object(asks + labels("enforced", "")), object(asks + labels("enforced", ""))},
 		"enforced by a hand, dropped":   {"UPDATE", "shop", object(asks), object(asks + owned("kubectl-label", "Update", "enforced")), object(asks + labels("enabled", ""))},
 		"enforced in Pillion's name":    {"UPDATE", "shop", object(asks), object(asks + owned("pillion.dev", "Update", "enforced")), object(asks + labels("enabled", ""))},
 		"enforced, with bad fields":     {"UPDATE", "shop", object(asks), object(asks + labels("enforced", `},"managedFields":{"a":"b"`)), object(asks + labels("enabled", ""))},
-		"selected no longer":            {"UPDATE", "shop", object(leftOver), object(all), ""},
-		"asks no longer":                {"UPDATE", "shop", object(labels("enforced", "")), object(asks + labels("enforced", "")), ""},
-		"the labels are taken off":      {"UPDATE", "shop", object(selected), object(all), object(all)},
-		"one is set to something else":  {"UPDATE", "shop", object(labels("enabled", team+`,"`+requiredLabel+`":"no"`)), object(all), object(all)},
-		"every label is taken off":      {"UPDATE", "shop", object(""), object(all), ""},
-		"nothing relevant":              {"UPDATE", "shop", object(all), object(all), ""},
-		"another replica's label":       {"UPDATE", "shop", object(leftOver), object(leftOver), ""},
 		"taken off while it is deleted": {"UPDATE", "shop", object(deleted + selected), object(deleted + all), object(deleted + all)},
 		// With generateName the API server makes the name later, and the label of the name then.
 		"named later, selected":                 {"CREATE", "", object(selected), "", object(all)},
@@ -122,26 +107,6 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 		if err != nil || !jsonpatch.Equal(got, []byte(c.want)) {
 			t.Errorf("%s: the namespace is %s (%v), want %s", why, got, err, c.want)
 		}
-	}
-}
-
-// What selects every namespace selects one without labels.
-func TestANamespaceWithoutLabelsIsPatched(t *testing.T) {
-	operations, err := relabel(false, []labels.Change{{Key: requiredLabel, Value: "true"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(operations)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := patch.Apply([]byte(`{"metadata":{"name":"shop"}}`))
-	if err != nil || !jsonpatch.Equal(got, []byte(`{"metadata":{"name":"shop","labels":{"pillion.dev/required":"true"}}}`)) {
-		t.Errorf("%s: %s, %v", text, got, err)
 	}
 }
 

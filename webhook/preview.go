@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"golang.org/x/time/rate"
 
@@ -145,7 +146,8 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 	if err != nil {
 		return Response{}, fmt.Errorf("previewing the pods of %s %s: %w", r.Kind.Kind, r.objectName(), err)
 	}
-	said := telling{about: r.Kind.Kind + " " + nameOf(w.object), name: nameOf(w.object), review: r, prefix: p.options.Prefix}
+	own, template := unstructured.Unstructured{Object: w.object}, unstructured.Unstructured{Object: w.template}
+	said := telling{about: r.Kind.Kind + " " + nameOf(own), name: nameOf(own), review: r, prefix: p.options.Prefix}
 	if r.Kind.Kind == "CronJob" && out.Command != "" { // the Job that the pod names is made up
 		out.Command = p.options.Pods.Pipeline.ExplainCommand(ns.Name, "cronjob/"+said.name)
 	}
@@ -156,14 +158,12 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 		said.pods(p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(w.created), After: out.Pod, Namespace: ns, Injected: injected, Creates: r.Kind.Kind == "Pod"})...)
 	}
 	rules := keys.Rules{Prefix: p.options.Prefix, Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
-	pod := metadataOf(w.template)
 	if r.Kind.Kind != "Pod" {
-		own := metadataOf(w.object)
 		said.workloadKeys(keys.Check(rules, keys.Object{
-			Level: keys.Workload, Kind: r.Kind.Kind, Labels: own.labels, Annotations: own.annotations, PodLabels: pod.labels, PodAnnotations: pod.annotations,
+			Level: keys.Workload, Kind: r.Kind.Kind, Labels: own.GetLabels(), Annotations: own.GetAnnotations(), PodLabels: template.GetLabels(), PodAnnotations: template.GetAnnotations(),
 		}))
 	}
-	for _, f := range keys.Check(rules, keys.Object{Level: keys.Pod, Labels: pod.labels, Annotations: pod.annotations}) {
+	for _, f := range keys.Check(rules, keys.Object{Level: keys.Pod, Labels: template.GetLabels(), Annotations: template.GetAnnotations()}) {
 		said.pods(f.String())
 	}
 	return Allowed(said.warnings...), nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/cache"
 
 	"github.com/pillion-dev/pillion/injector"
@@ -122,7 +123,7 @@ func (p preview) createdOf(ctx context.Context, r *Review, ns templates.Namespac
 	if _, created, err = p.options.Created(object, ns.Name); err != nil {
 		return nil, ""
 	}
-	return created, nameOf(object)
+	return created, nameOf(unstructured.Unstructured{Object: object})
 }
 
 // meets returns what keeps a new pod from running, as the end of a sentence; "" if nothing does. It

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/keys"
 )
@@ -71,32 +73,9 @@ func (t *telling) workloadKeys(found []keys.Finding) {
 	}
 }
 
-// metadata has the labels and annotations of an object.
-type metadata struct{ labels, annotations map[string]string }
-
-func metadataOf(object map[string]any) metadata {
-	fields, _ := object["metadata"].(map[string]any)
-	return metadata{texts(fields["labels"]), texts(fields["annotations"])}
-}
-
-// texts returns the values of an object that are text.
-func texts(v any) map[string]string {
-	object, _ := v.(map[string]any)
-	all := make(map[string]string, len(object))
-	for key, value := range object {
-		if text, ok := value.(string); ok {
-			all[key] = text
-		}
-	}
-	return all
-}
-
 // nameOf returns the name of an object, or the beginning of the one that it will get.
-func nameOf(object map[string]any) string {
-	fields, _ := object["metadata"].(map[string]any)
-	name, _ := fields["name"].(string)
-	generate, _ := fields["generateName"].(string)
-	return cmp.Or(name, generate)
+func nameOf(object unstructured.Unstructured) string {
+	return cmp.Or(object.GetName(), object.GetGenerateName())
 }
 
 // namedBy returns the templates whose parameters the annotations have, in order.

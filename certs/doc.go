@@ -27,7 +27,7 @@
 //	publisher    writes the CA bundle into the webhook configurations (publish.go)
 //	verifier     checks a leaf against the published bundles, as API servers do
 //	serving      holds the served leaf; handover decides when to replace it
-//	readiness    decides whether the replica belongs in the Service
+//	readiness    whether the replica belongs in the Service (methods of source)
 //	problems     records what fails at present
 //	trust        the trusted CAs with their states; logs each change
 //	revocation   the list of revoked CAs; revoke adds to it, for the command line

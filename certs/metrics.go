@@ -55,7 +55,7 @@ func (s *Source) Collect(out chan<- prometheus.Metric) {
 			gauge(authorityDesc, seconds(a.Until), a.Fingerprint.String(), string(a.State))
 		}
 	}
-	for c, err := range s.readiness.configurations() {
+	for c, err := range s.configurations() {
 		value := 0.0
 		if err == nil {
 			value = 1

@@ -19,7 +19,7 @@ func TestMetricsTellWhichConfigurationsVerifyTheLeaf(t *testing.T) {
 		eventually(t, func() error { return c.published(pemOf(mustCA(t, c))) })
 		eventually(t, func() error { return mentions(s.Ready(), "validatingwebhookconfiguration absent: not found") })
 		// The replica sees its own write later than the API server has it.
-		eventually(t, func() error { return s.readiness.configurations()[WebhookConfiguration{Mutating, testWebhook}] })
+		eventually(t, func() error { return s.configurations()[WebhookConfiguration{Mutating, testWebhook}] })
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(s)
 		err := testutil.GatherAndCompare(registry, strings.NewReader(`

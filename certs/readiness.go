@@ -3,43 +3,31 @@ package certs
 import (
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 	"time"
 )
 
-// readiness decides whether the replica belongs in the Service, and logs when a
-// configuration ceases to verify the served leaf.
-type readiness struct {
-	serving  *serving
-	verifier *verifier
-	log      *slog.Logger
-	now      func() time.Time
-
-	// verified reports whether ready has returned nil before.
-	verified atomic.Bool
-
-	// unverifiable are the configurations that do not verify the served leaf, as
-	// logged. Only the loop uses it.
-	unverifiable map[WebhookConfiguration]bool
-}
-
-// ready implements Source.Ready. missing says why there is no leaf yet.
+// Ready returns nil if the replica belongs in the Service: API servers can verify the served
+// certificate. Otherwise the error says what is missing, and on which object. After the first nil,
+// Ready returns an error only if the certificate has expired, or if entries call the Service and
+// none of them verifies the certificate. The metrics tell the rest.
 //
 // An API server that cannot be reached changes nothing: a replica that is cut off
 // still serves its leaf.
-func (r *readiness) ready(missing func() error) error {
-	served := r.serving.leaf()
-	if served == nil {
-		return fmt.Errorf("no serving certificate yet: %w", missing())
+func (s *Source) Ready() error {
+	if err := s.problems.of(subjectStart); err != nil {
+		return err
 	}
-	now := r.now()
-	err := r.verifier.verify(served, now)
+	served := s.serving.leaf()
+	if served == nil {
+		return fmt.Errorf("no serving certificate yet: %w", s.provider.missing())
+	}
+	now := s.now()
+	err := s.verifier.verify(served, now)
 	if err == nil {
-		r.verified.Store(true)
+		s.verified.Store(true)
 		return nil
 	}
-	if r.verified.Load() && r.useful(served, now) {
+	if s.verified.Load() && s.useful(served, now) {
 		return nil
 	}
 	return err
@@ -52,40 +40,40 @@ func (r *readiness) ready(missing func() error) error {
 // the Service because of it, the other configurations, which still verify them, would
 // reach no replica: pods would be refused, or admitted without sidecars. So a replica
 // leaves only when some entries call it and none of them verifies its leaf.
-func (r *readiness) useful(l *leaf, now time.Time) bool {
-	calling, verifying := r.verifier.entries(l, now)
+func (s *Source) useful(l *leaf, now time.Time) bool {
+	calling, verifying := s.verifier.entries(l, now)
 	return !expired(l.tls.Leaf, now) && (verifying > 0 || calling == 0)
 }
 
 // logChanges logs when a configuration that verified the served leaf ceases to, and
 // when it verifies the leaf again: the replica may stay ready all the time.
-func (r *readiness) logChanges() {
-	if !r.verified.Load() {
+func (s *Source) logChanges() {
+	if !s.verified.Load() {
 		return
 	}
-	for c, err := range r.configurations() {
-		before := r.unverifiable[c]
-		r.unverifiable[c] = err != nil
+	for c, err := range s.configurations() {
+		before := s.unverifiable[c]
+		s.unverifiable[c] = err != nil
 		switch {
 		case err != nil && !before:
-			r.log.Warn("API servers that follow this configuration cannot verify the serving certificate", "object", c.String(), "error", err)
+			s.log.Warn("API servers that follow this configuration cannot verify the serving certificate", "object", c.String(), "error", err)
 		case err == nil && before:
-			r.log.Info("API servers that follow this configuration can verify the serving certificate again", "object", c.String())
+			s.log.Info("API servers that follow this configuration can verify the serving certificate again", "object", c.String())
 		}
 	}
 }
 
 // configurations returns why API servers that follow a configuration cannot verify the served
 // leaf, nil if they can.
-func (r *readiness) configurations() map[WebhookConfiguration]error {
+func (s *Source) configurations() map[WebhookConfiguration]error {
 	all := map[WebhookConfiguration]error{}
-	if served := r.serving.leaf(); served != nil {
-		for _, j := range r.verifier.judge(served, r.now()) {
+	if served := s.serving.leaf(); served != nil {
+		for _, j := range s.verifier.judge(served, s.now()) {
 			all[j.WebhookConfiguration] = j.err
 		}
 		return all
 	}
-	for _, c := range r.verifier.configurations {
+	for _, c := range s.verifier.configurations {
 		all[c.WebhookConfiguration] = errors.New("there is no serving certificate yet")
 	}
 	return all

@@ -85,7 +85,7 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 				if err := s.Ready(); (err == nil) != damage.ready {
 					t.Errorf("ten minutes later Ready says %v, want ready: %t", err, damage.ready)
 				}
-				all := errors.Join(slices.Collect(maps.Values(s.readiness.configurations()))...)
+				all := errors.Join(slices.Collect(maps.Values(s.configurations()))...)
 				if err := mentions(all, damage.reason); err != nil {
 					t.Error(err)
 				}

@@ -1,9 +1,7 @@
 package certs
 
 import (
-	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -25,14 +23,6 @@ type serving struct {
 
 	// revoked are the revoked CAs. A leaf of such a CA is replaced soon.
 	revoked revocations
-}
-
-// GetCertificate returns the served leaf. It fails while there is none.
-func (s *serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	if served := s.leaf(); served != nil {
-		return served.tls, nil
-	}
-	return nil, errors.New("no serving certificate yet")
 }
 
 // leaf returns the served leaf, nil while there is none.

@@ -3,6 +3,8 @@ package certs
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,12 +45,20 @@ type provider interface {
 type Source struct {
 	provider    provider
 	permissions *permissions
+	verifier    *verifier
 	serving     *serving
-	readiness   *readiness
 	publisher   *publisher
 	problems    *problems
 	trusted     *trustLog
+	log         *slog.Logger
 	now         func() time.Time
+
+	// verified reports whether Ready has returned nil before.
+	verified atomic.Bool
+
+	// unverifiable are the configurations that do not verify the served leaf, as logged. Only
+	// the loop uses it.
+	unverifiable map[WebhookConfiguration]bool
 
 	// made counts the CAs that this process made and stored.
 	made atomic.Int64
@@ -66,7 +76,7 @@ type Source struct {
 // newSource makes a source without a provider. needed are the permissions without
 // which it does not start.
 func newSource(o Options, needed []permission) *Source {
-	s := &Source{changed: waiting.NewWake(), problems: newProblems(o.Logger), now: o.Now}
+	s := &Source{changed: waiting.NewWake(), problems: newProblems(o.Logger), log: o.Logger, now: o.Now, unverifiable: map[WebhookConfiguration]bool{}}
 	s.trusted = &trustLog{log: o.Logger, made: map[Fingerprint]bool{}}
 	var configurations []*configuration
 	for _, c := range o.WebhookConfigurations {
@@ -74,18 +84,20 @@ func newSource(o Options, needed []permission) *Source {
 		configurations = append(configurations, followed)
 		s.watches = append(s.watches, followed.run)
 	}
-	verifier := &verifier{configurations: configurations, service: o.service(), problems: s.problems}
+	s.verifier = &verifier{configurations: configurations, service: o.service(), problems: s.problems}
 	s.permissions = &permissions{client: o.Client, needed: needed, problems: s.problems, log: o.Logger}
-	s.serving = &serving{confirmed: confirmations{}, settle: o.Settle, verifier: verifier, log: o.Logger, now: o.Now}
-	s.readiness = &readiness{serving: s.serving, verifier: verifier, log: o.Logger, now: o.Now, unverifiable: map[WebhookConfiguration]bool{}}
+	s.serving = &serving{confirmed: confirmations{}, settle: o.Settle, verifier: s.verifier, log: o.Logger, now: o.Now}
 	s.publisher = &publisher{configurations: configurations, permissions: s.permissions, problems: s.problems, log: o.Logger, now: o.Now}
 	return s
 }
 
 // GetCertificate is the function that crypto/tls calls for each handshake. It fails while
 // there is no certificate yet.
-func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.serving.GetCertificate(hello)
+func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if served := s.serving.leaf(); served != nil {
+		return served.tls, nil
+	}
+	return nil, errors.New("no serving certificate yet")
 }
 
 // Run keeps the certificate current until ctx ends, which is no error. Call it once. It waits for
@@ -121,20 +133,9 @@ func (s *Source) round(ctx context.Context) time.Duration {
 	s.trusted.note(trust, s.now())
 	authorities := trust.authorities()
 	s.authorities.Store(&authorities)
-	s.readiness.logChanges()
+	s.logChanges()
 	if s.serving.leaf() == nil {
 		return startInterval
 	}
 	return checkInterval
-}
-
-// Ready returns nil if API servers can verify the served certificate. Otherwise the error says
-// what is missing, and on which object. After the first nil, Ready returns an error only if the
-// certificate has expired, or if entries call the Service and none of them verifies the
-// certificate. The metrics tell the rest.
-func (s *Source) Ready() error {
-	if err := s.problems.of(subjectStart); err != nil {
-		return err
-	}
-	return s.readiness.ready(s.provider.missing)
 }

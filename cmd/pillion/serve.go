@@ -208,7 +208,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	settings := injector.Config{Prefix: c.AnnotationPrefix, Namespace: c.Namespace, ExcludedNamespaces: c.ExcludedNamespaces}
 	recorder := events.New(events.Options{
-		Client: func(namespace string) events.Client { return client.EventsV1().Events(namespace) }, Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
+		Client: client.EventsV1(), Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
 		Explain: settings.ExplainCommand, Instance: instance(), Logger: log.With("component", "events"),
 	})
 	registry.MustRegister(recorder.Collector())

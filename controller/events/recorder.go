@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
+	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/utils/lru"
 
@@ -71,16 +72,9 @@ type Event struct {
 	Told bool
 }
 
-// Client writes the events of a namespace.
-type Client interface {
-	Create(ctx context.Context, event *eventsv1.Event, o metav1.CreateOptions) (*eventsv1.Event, error)
-	Patch(ctx context.Context, name string, as types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*eventsv1.Event, error)
-}
-
 // Options are what a [Recorder] works with. All fields are required but Owners and Now.
 type Options struct {
-	// Client returns the client of a namespace.
-	Client   func(namespace string) Client
+	Client   eventsclient.EventsGetter
 	Metadata metadata.Interface
 	// Namespace returns the UID of a namespace in the cache.
 	Namespace func(name string) (types.UID, bool)
@@ -271,7 +265,7 @@ func (r *Recorder) write(ctx context.Context, n note) error {
 		r.count(outcomeRefuted)
 		return nil
 	}
-	event, client := n.event(regarding, r.options), r.options.Client(n.namespace)
+	event, client := n.event(regarding, r.options), r.options.Client.Events(n.namespace)
 	// An event that exists may expire before its count is raised, and so comes anew.
 	for range 2 {
 		_, err = client.Create(ctx, event, metav1.CreateOptions{})
@@ -296,7 +290,7 @@ func (r *Recorder) write(ctx context.Context, n note) error {
 // raise adds to the count of an event that exists: of another replica, of another pod of the
 // same owner, or of this replica before it restarted. A patch of nothing tells the count, so
 // Pillion needs no right to read events. Where a count is raised in between, it tries again.
-func raise(ctx context.Context, client Client, name string, n note) error {
+func raise(ctx context.Context, client eventsclient.EventInterface, name string, n note) error {
 	var err error
 	for range raises {
 		var now *eventsv1.Event

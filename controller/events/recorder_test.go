@@ -76,7 +76,7 @@ func start(t *testing.T, owners bool) *world {
 		return w.refused != nil, nil, w.refused
 	})
 	w.events = New(Options{
-		Client: func(namespace string) Client { return w.client.EventsV1().Events(namespace) }, Metadata: w.metadata, Owners: owners, Instance: "pillion-0", Logger: slog.New(slog.DiscardHandler),
+		Client: w.client.EventsV1(), Metadata: w.metadata, Owners: owners, Instance: "pillion-0", Logger: slog.New(slog.DiscardHandler),
 		Explain:   injector.Config{}.ExplainCommand,
 		Namespace: func(name string) (types.UID, bool) { return "Namespace-shop", name == "shop" },
 	})

@@ -10,15 +10,15 @@ import (
 
 // accountAccepted looks at Pillion's ServiceAccount and at the tokens of the replicas. Access
 // reviews do not tell: they are about the account's name, whether or not it exists.
-func accountAccepted(f *Facts, s Settings) ([]Finding, error) {
-	created, err := f.Account.get()
+func accountAccepted(f *Facts, s Settings) []Finding {
+	created, err := f.Account.Value, f.Account.Err
 	account := strings.TrimPrefix(s.Account, "system:serviceaccount:")
 	const follows = "API servers accept no request of theirs (401): they still inject pods, but repair no label and no caBundle"
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing. The replicas' tokens are not valid without it: %s. Create it again, and then restart the replicas", account, follows), append(s.restore(), s.restart(f))...)}, nil
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing. The replicas' tokens are not valid without it: %s. Create it again, and then restart the replicas", account, follows), append(s.restore(), s.restart(f))...)}
 	}
 	if err != nil {
-		return nil, err
+		return []Finding{unread(err)}
 	}
 	var older, refused []string
 	for _, r := range f.Replicas.Value {
@@ -36,7 +36,10 @@ func accountAccepted(f *Facts, s Settings) ([]Finding, error) {
 	if len(refused) > 0 {
 		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token ends when the service account %s is deleted, even if it is created again", show.Some(refused, mostNamed), follows, account), s.restart(f), s.logs()))
 	}
-	return found, f.Replicas.Err
+	if f.Replicas.Err != nil {
+		found = append(found, unread(f.Replicas.Err))
+	}
+	return found
 }
 
 // restart is the command that gives every replica a new token.

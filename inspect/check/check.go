@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,11 +38,12 @@ type Finding struct {
 }
 
 // Check is one question about an installation.
-type Check interface {
-	// About names the check.
-	About() About
-	// Judge returns what it finds; nothing if all is well. An error says why it cannot tell.
-	Judge(f *Facts) ([]Finding, error)
+type Check struct {
+	About
+	// judge returns what it finds; nothing if all is well.
+	judge func(f *Facts, s Settings) []Finding
+	// needs are the facts without which it cannot tell.
+	needs []need
 }
 
 // About names a check.
@@ -53,29 +55,34 @@ type About struct {
 	Well string `json:"-"`
 }
 
-// question is a Check of values.
-type question struct {
-	about About
-	judge func(f *Facts) ([]Finding, error)
+// need is a fact, of which it returns why it is not known.
+type need func(f *Facts) error
+
+func asked(f *Facts) error         { return cmp.Or(f.Templates.Err, f.Namespaces.Err) }
+func budgets(f *Facts) error       { return f.Budgets.Err }
+func denied(f *Facts) error        { return f.Denied.Err }
+func deployment(f *Facts) error    { return f.Deployment.Err }
+func floors(f *Facts) error        { return f.Floors.Err }
+func networks(f *Facts) error      { return f.Networks.Err }
+func pods(f *Facts) error          { return f.Pods.Err }
+func policies(f *Facts) error      { return f.Policies.Err }
+func replicas(f *Facts) error      { return f.Replicas.Err }
+func templatesRead(f *Facts) error { return f.Templates.Err }
+func webhooks(f *Facts) error      { return f.Webhooks.Err }
+func worn(f *Facts) error          { return f.Worn.Err }
+
+func ask(section, name, well string, judge func(f *Facts, s Settings) []Finding, needs ...need) Check {
+	return Check{About{section, name, well}, judge, needs}
 }
 
-func (q question) About() About                      { return q.about }
-func (q question) Judge(f *Facts) ([]Finding, error) { return q.judge(f) }
-
-// ask makes a check.
-func ask(section, name, well string, judge func(f *Facts) ([]Finding, error)) Check {
-	return question{About{section, name, well}, judge}
-}
-
-// needing makes a judge of one that needs the settings.
-func needing(judge func(f *Facts, s Settings) ([]Finding, error)) func(f *Facts) ([]Finding, error) {
-	return func(f *Facts) ([]Finding, error) {
-		s, err := settings(f)
-		if err != nil {
-			return nil, err
+// found asks the check.
+func (c Check) found(f *Facts) []Finding {
+	for _, need := range c.needs {
+		if err := need(f); err != nil {
+			return []Finding{unread(err)}
 		}
-		return judge(f, s)
 	}
+	return c.judge(f, f.Settings.Value)
 }
 
 // The sections of a report.
@@ -94,33 +101,33 @@ func All() []Check {
 	return []Check{
 		ask(sectionKubernetes, "api-server", "the API server answers, with a version that Pillion supports", apiServer),
 		ask(sectionInstallation, "deployment", "Pillion's Deployment is there, and its replicas are available", deploymentAvailable),
-		ask(sectionInstallation, "release", "no operation of Helm was interrupted", needing(releaseSettled)),
-		ask(sectionInstallation, "service", "Pillion's Service leads to its pods", needing(serviceLeads)),
-		ask(sectionInstallation, "replicas", "every replica is ready, and answers with its metrics", needing(replicasReady)),
-		ask(sectionInstallation, "versions", "all replicas and this pillion have the same version", needing(sameVersion)),
-		ask(sectionInstallation, "caches", "the replicas know what the API server has", needing(cachesCurrent)),
-		ask(sectionInstallation, "disruption", "a budget for disruptions lets one replica go at a time", needing(disruptionBudget)),
-		ask(sectionInstallation, "network", "no NetworkPolicy keeps API servers from Pillion", needing(networkOpen)),
-		ask(sectionRights, "account", "Pillion's service account is there, and API servers accept the replicas' tokens", needing(accountAccepted)),
-		ask(sectionRights, "server-rights", "Pillion's service account has the rights that it needs", needing(serverRights)),
-		ask(sectionRights, "policies", "the chart's admission policies are there, and deny", needing(policiesThere)),
-		ask(sectionRegistration, "configurations", "the webhook configurations are there", needing(configurationsThere)),
-		ask(sectionRegistration, "entries", "their entries call Pillion as the chart has it", needing(entriesAsMade)),
-		ask(sectionRegistration, "ca-bundles", "their caBundles verify every replica", needing(bundlesVerify)),
-		ask(sectionRegistration, "certificates", "no certificate ends soon, and none fails to be replaced", needing(certificatesLast)),
-		ask(sectionRegistration, "proof", "pods through the API server have come back injected", needing(proofHolds)),
-		ask(sectionTemplates, "crd", "the CRDs of templates are established, and have one stored version", needing(crdSound)),
-		ask(sectionTemplates, "templates", "every template compiles, and all replicas apply the same", needing(templatesGood)),
-		ask(sectionTemplates, "template-names", "namespaces name only templates that are there", needing(namesKnown)),
-		ask(sectionTemplates, "exceptions", "no exception of a required template has ended", needing(exceptionsLast)),
-		ask(sectionTemplates, "required-policies", "the admission policies of required templates are as the templates are now", needing(floorsCurrent)),
-		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", needing(labelsThere)),
-		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", needing(labelsByHand)),
-		ask(sectionNamespaces, "dependence", "always: it says how many namespaces and pods depend on Pillion, and what happens while it does not answer", needing(dependence)),
-		ask(sectionNeighbours, "injectors", "no other injector adds the same sidecar to a pod", needing(injectorsApart)),
-		ask(sectionNeighbours, "autoscalers", "no VerticalPodAutoscaler changes the resources of sidecars", needing(autoscalersApart)),
-		ask(sectionNeighbours, "order", "no other webhook changes the same pods after Pillion", needing(lastInOrder)),
-		ask(sectionNeighbours, "webhooks", "no other webhook can keep Pillion's pods from starting", needing(webhooksApart)),
+		ask(sectionInstallation, "release", "no operation of Helm was interrupted", releaseSettled, settings),
+		ask(sectionInstallation, "service", "Pillion's Service leads to its pods", serviceLeads, settings, deployment),
+		ask(sectionInstallation, "replicas", "every replica is ready, and answers with its metrics", replicasReady, settings, replicas),
+		ask(sectionInstallation, "versions", "all replicas and this pillion have the same version", sameVersion, settings, answering),
+		ask(sectionInstallation, "caches", "the replicas know what the API server has", cachesCurrent, settings, answering),
+		ask(sectionInstallation, "disruption", "a budget for disruptions lets one replica go at a time", disruptionBudget, settings, deployment, budgets),
+		ask(sectionInstallation, "network", "no NetworkPolicy keeps API servers from Pillion", networkOpen, settings, deployment, networks),
+		ask(sectionRights, "account", "Pillion's service account is there, and API servers accept the replicas' tokens", accountAccepted, settings),
+		ask(sectionRights, "server-rights", "Pillion's service account has the rights that it needs", serverRights, settings, denied),
+		ask(sectionRights, "policies", "the chart's admission policies are there, and deny", policiesThere, settings, policies),
+		ask(sectionRegistration, "configurations", "the webhook configurations are there", configurationsThere, settings, webhooks),
+		ask(sectionRegistration, "entries", "their entries call Pillion as the chart has it", entriesAsMade, settings, webhooks),
+		ask(sectionRegistration, "ca-bundles", "their caBundles verify every replica", bundlesVerify, settings, webhooks),
+		ask(sectionRegistration, "certificates", "no certificate ends soon, and none fails to be replaced", certificatesLast, settings, answering),
+		ask(sectionRegistration, "proof", "pods through the API server have come back injected", proofHolds, settings),
+		ask(sectionTemplates, "crd", "the CRDs of templates are established, and have one stored version", crdSound, settings),
+		ask(sectionTemplates, "templates", "every template compiles, and all replicas apply the same", templatesGood, settings, templatesRead),
+		ask(sectionTemplates, "template-names", "namespaces name only templates that are there", namesKnown, settings, asked, worn),
+		ask(sectionTemplates, "exceptions", "no exception of a required template has ended", exceptionsLast, settings, templatesRead),
+		ask(sectionTemplates, "required-policies", "the admission policies of required templates are as the templates are now", floorsCurrent, settings, floors),
+		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", labelsThere, settings, asked),
+		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", labelsByHand, settings, asked),
+		ask(sectionNamespaces, "dependence", "always: it says how many namespaces and pods depend on Pillion, and what happens while it does not answer", dependence, settings, asked, pods),
+		ask(sectionNeighbours, "injectors", "no other injector adds the same sidecar to a pod", injectorsApart, settings, webhooks, asked),
+		ask(sectionNeighbours, "autoscalers", "no VerticalPodAutoscaler changes the resources of sidecars", autoscalersApart, settings, webhooks),
+		ask(sectionNeighbours, "order", "no other webhook changes the same pods after Pillion", lastInOrder, settings, webhooks, asked),
+		ask(sectionNeighbours, "webhooks", "no other webhook can keep Pillion's pods from starting", webhooksApart, settings, webhooks),
 	}
 }
 
@@ -166,13 +173,8 @@ func (r Report) Sound(strict bool) bool {
 func Run(checks []Check, f *Facts) Report {
 	var r Report
 	for _, c := range checks {
-		o := Outcome{About: c.About(), Result: OK}
-		findings, err := c.Judge(f)
-		if err != nil {
-			findings = append(findings, unread(err))
-		}
-		o.Findings = findings
-		for _, found := range findings {
+		o := Outcome{About: c.About, Result: OK, Findings: c.found(f)}
+		for _, found := range o.Findings {
 			if severity[found.Result] > severity[o.Result] {
 				o.Result = found.Result
 			}
@@ -189,9 +191,6 @@ func Run(checks []Check, f *Facts) Report {
 type nothingError struct{ why string }
 
 func (n nothingError) Error() string { return n.why }
-
-// Nothing returns the error of a fact that is not looked at, for a reason.
-func Nothing(format string, args ...any) error { return nothingError{fmt.Sprintf(format, args...)} }
 
 func isMissingRight(err error) bool {
 	var missing *rights.MissingError
@@ -222,5 +221,8 @@ func failed(says string, remedy ...string) Finding {
 func warning(says string, remedy ...string) Finding {
 	return Finding{Result: Warning, Says: says, Remedy: remedy}
 }
+
+// skipped are the findings of a check that has nothing to look at.
+func skipped(why string) []Finding { return []Finding{{Result: Skipped, Says: why}} }
 
 func fine(says string) Finding { return Finding{Result: OK, Says: says} }

@@ -82,7 +82,7 @@ func printed(t *testing.T, f *Facts, only ...string) string {
 func listOfChecks() string {
 	var out strings.Builder
 	for _, c := range All() {
-		fmt.Fprintf(&out, "- `%s`: %s\n", c.About().Name, c.About().Well)
+		fmt.Fprintf(&out, "- `%s`: %s\n", c.Name, c.Well)
 	}
 	return out.String()
 }

@@ -11,11 +11,8 @@ import (
 
 // exceptionsLast says of each exception of a required template what remains of its time. One that has
 // ended does no harm: new pods get the template.
-func exceptionsLast(f *Facts, s Settings) ([]Finding, error) {
-	set, err := f.Templates.get()
-	if err != nil {
-		return nil, err
-	}
+func exceptionsLast(f *Facts, s Settings) []Finding {
+	set := f.Templates.Value
 	var inForce, ended []Finding
 	for _, entry := range set.All() {
 		for _, e := range entry.Exceptions() {
@@ -28,5 +25,5 @@ func exceptionsLast(f *Facts, s Settings) ([]Finding, error) {
 			inForce = append(inForce, fine(fmt.Sprintf("%s lets pods go without it for another %s, until %s: %s", what, duration.HumanDuration(e.Until.Sub(f.Now)), until, show.Plain(e.Reason))))
 		}
 	}
-	return append(capped(ended, "exceptions that have ended"), capped(inForce, "exceptions in force")...), nil
+	return append(capped(ended, "exceptions that have ended"), capped(inForce, "exceptions in force")...)
 }

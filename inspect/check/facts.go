@@ -30,8 +30,6 @@ type Known[T any] struct {
 // Read returns the result of a function as a fact.
 func Read[T any](value T, err error) Known[T] { return Known[T]{value, err} }
 
-func (k Known[T]) get() (T, error) { return k.Value, k.Err }
-
 // Facts are what was read of a cluster.
 type Facts struct {
 	Now time.Time
@@ -70,16 +68,6 @@ type Facts struct {
 	Autoscalers Known[[]Autoscaler]
 	// Worn are those of [Facts.Unknown] whose sidecars pods of the namespace have.
 	Worn Known[[]Named]
-}
-
-// asked returns the templates in force and the namespaces, whose annotations ask for them.
-func (f *Facts) asked() (*templates.Set, []pillionlabels.Namespace, error) {
-	set, err := f.Templates.get()
-	if err != nil {
-		return nil, nil, err
-	}
-	namespaces, err := f.Namespaces.get()
-	return set, namespaces, err
 }
 
 // AbsentError says that Pillion's Deployment is not there, or is not the only one.

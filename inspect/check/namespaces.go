@@ -20,11 +20,8 @@ func (s Settings) labels() labels.Rules {
 	return labels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Match: s.Match}
 }
 
-func labelsThere(f *Facts, s Settings) ([]Finding, error) {
-	set, namespaces, err := f.asked()
-	if err != nil {
-		return nil, err
-	}
+func labelsThere(f *Facts, s Settings) []Finding {
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	lacking := map[string][]string{}
 	var excluded []string
 	rules, enforcement := s.labels(), proof.Enforcement{Enforce: f.proven()}
@@ -58,7 +55,7 @@ func labelsThere(f *Facts, s Settings) ([]Finding, error) {
 	for _, name := range excluded {
 		found = append(found, warning(fmt.Sprintf("namespace %s asks for sidecars, but Pillion excludes it (excludedNamespaces)", name), fmt.Sprintf("kubectl annotate namespace %s %s-", name, s.inject())))
 	}
-	return found, nil
+	return found
 }
 
 // proven reports whether a replica has proven that pods come back injected, so that namespaces
@@ -73,11 +70,8 @@ func namespacesNamed(names []string) string {
 	return fmt.Sprintf("these namespaces (%s)", show.Some(names, mostNamed))
 }
 
-func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
-	set, namespaces, err := f.asked()
-	if err != nil {
-		return nil, err
-	}
+func labelsByHand(f *Facts, s Settings) []Finding {
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	key := templates.InjectionLabel(s.Prefix)
 	proven := f.proven()
 	var found []Finding
@@ -104,7 +98,7 @@ func labelsByHand(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key), takeOff))
 		}
 	}
-	return capped(found, "namespaces with such labels"), nil
+	return capped(found, "namespaces with such labels")
 }
 
 // Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
@@ -120,15 +114,9 @@ func (s Settings) Depends(ns labels.Namespace) string {
 }
 
 // dependence says what depends on Pillion, and by which templates alone.
-func dependence(f *Facts, s Settings) ([]Finding, error) {
-	set, namespaces, err := f.asked()
-	if err != nil {
-		return nil, err
-	}
-	counts, err := f.Pods.get()
-	if err != nil {
-		return nil, err
-	}
+func dependence(f *Facts, s Settings) []Finding {
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
+	counts := f.Pods.Value
 	depending, pods := map[string][]string{}, map[string]int{}
 	by := map[string][]string{} // template: the namespaces that do not ask
 	var unasked []string
@@ -170,5 +158,5 @@ func dependence(f *Facts, s Settings) ([]Finding, error) {
 	if len(found) == 0 {
 		found = append(found, fine("no namespace depends on Pillion"))
 	}
-	return found, nil
+	return found
 }

@@ -68,15 +68,9 @@ func (i injector) installed(all []Webhook) []Webhook {
 	return entries
 }
 
-func injectorsApart(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
-	}
-	set, namespaces, err := f.asked()
-	if err != nil {
-		return nil, err
-	}
+func injectorsApart(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	var found []Finding
 	for _, i := range injectors {
 		if len(i.installed(all)) == 0 || !slices.ContainsFunc(i.templates, func(name string) bool { _, ok := set.Place(name); return ok }) {
@@ -93,7 +87,7 @@ func injectorsApart(f *Facts, s Settings) ([]Finding, error) {
 			}
 		}
 	}
-	return capped(found, "namespaces with two injectors of the same"), nil
+	return capped(found, "namespaces with two injectors of the same")
 }
 
 // clash returns the finding of a namespace in which a template and the injector do the same.
@@ -109,25 +103,18 @@ func (i injector) clash(s Settings, ns labels.Namespace, template string) Findin
 // vpaWebhook is what the name of the VerticalPodAutoscaler's configuration begins with.
 const vpaWebhook = "vpa-webhook"
 
-func autoscalersApart(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
-	}
+func autoscalersApart(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
 	if !slices.ContainsFunc(all, func(w Webhook) bool { return w.Mutating && strings.HasPrefix(w.Configuration, vpaWebhook) }) {
-		return nil, nil
+		return nil
 	}
-	autoscalers, err := f.Autoscalers.get()
-	if err != nil {
-		return nil, err
+	if f.Autoscalers.Err != nil {
+		return []Finding{unread(f.Autoscalers.Err)}
 	}
-	set, namespaces, err := f.asked()
-	if err != nil {
-		return nil, err
-	}
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	var found []Finding
 	for _, ns := range namespaces {
-		for _, a := range autoscalers {
+		for _, a := range f.Autoscalers.Value {
 			if a.Namespace != ns.Name || a.Mode == "Off" || a.Containers["*"] == "Off" || !s.usage().Counts(ns.Namespace) {
 				continue
 			}
@@ -137,20 +124,17 @@ func autoscalersApart(f *Facts, s Settings) ([]Finding, error) {
 			}
 		}
 	}
-	return capped(found, "such autoscalers"), nil
+	return capped(found, "such autoscalers")
 }
 
 // lastInOrder names the webhooks that API servers call after Pillion. That is no fault: Pillion is
 // called again where they change a pod.
-func lastInOrder(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
+func lastInOrder(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
+	if len(s.Mutating) == 0 {
+		return nil
 	}
-	set, namespaces, err := f.asked()
-	if err != nil || len(s.Mutating) == 0 {
-		return nil, err
-	}
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	injected := map[string]bool{}
 	for _, ns := range namespaces {
 		injected[ns.Name] = s.usage().Counts(ns.Namespace) && ns.Labels[templates.InjectionLabel(s.Prefix)] != "" && len(inForce(s.usage(), set, ns)) > 0
@@ -171,14 +155,11 @@ func lastInOrder(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, fine(fmt.Sprintf("%s is called after Pillion for the pods of %s: its changes of a sidecar stay, and a required template refuses such a pod", w, show.Some(same, mostNamed))))
 		}
 	}
-	return capped(found, "such entries"), nil
+	return capped(found, "such entries")
 }
 
-func webhooksApart(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
-	}
+func webhooksApart(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
 	home := map[string]string{"kubernetes.io/metadata.name": s.Namespace}
 	for _, ns := range f.Namespaces.Value {
 		if ns.Name == s.Namespace {
@@ -199,5 +180,5 @@ func webhooksApart(f *Facts, s Settings) ([]Finding, error) {
 				fmt.Sprintf("kubectl edit %s %s", w.Kind(), w.Configuration)))
 		}
 	}
-	return capped(found, "such entries"), nil
+	return capped(found, "such entries")
 }

@@ -40,11 +40,8 @@ func (s Settings) ours(w Webhook) bool {
 	return service != nil && service.Namespace == s.Namespace && service.Name == s.Service
 }
 
-func configurationsThere(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
-	}
+func configurationsThere(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
 	var found []Finding
 	for _, mutating := range []bool{true, false} {
 		for _, name := range s.configurations(mutating) {
@@ -59,21 +56,18 @@ func configurationsThere(f *Facts, s Settings) ([]Finding, error) {
 	if len(s.Mutating) == 0 {
 		found = append(found, failed("the server does not know its MutatingWebhookConfiguration (--webhook-configuration)", fmt.Sprintf("kubectl -n %s get deployments -o yaml", s.Namespace)))
 	}
-	return found, nil
+	return found
 }
 
 // entriesAsMade compares all entries with those that the chart renders, field by field.
-func entriesAsMade(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
-	}
-	rendered, err := f.Rendered.get()
+func entriesAsMade(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
+	rendered, err := f.Rendered.Value, f.Rendered.Err
 	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("the ConfigMap %s-webhooks is missing in namespace %s. It has the webhook configurations as the chart renders them, so edits cannot be found", s.Service, s.Namespace), s.restore()...)}, nil
+		return []Finding{failed(fmt.Sprintf("the ConfigMap %s-webhooks is missing in namespace %s. It has the webhook configurations as the chart renders them, so edits cannot be found", s.Service, s.Namespace), s.restore()...)}
 	}
 	if err != nil {
-		return nil, err
+		return []Finding{unread(err)}
 	}
 	var found []Finding
 	for _, want := range rendered {
@@ -96,7 +90,7 @@ func entriesAsMade(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, failed(fmt.Sprintf("%s/%s is not part of the chart, and its entry %s calls Pillion: Pillion is called twice or for more pods, and nobody renews the caBundle", w.Kind(), w.Configuration, w.Name), s.withoutCopy(all, w)...))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // named reports whether two entries are the same one, by their names.
@@ -243,11 +237,8 @@ func (d difference) means(rendered Webhook) string {
 	return "Pillion does not check the objects that it leaves out"
 }
 
-func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Webhooks.get()
-	if err != nil {
-		return nil, err
-	}
+func bundlesVerify(f *Facts, s Settings) []Finding {
+	all := f.Webhooks.Value
 	fix := []string{s.logs()}
 	if !s.Publishes {
 		fix = []string{s.command("pillion certs list")}
@@ -278,13 +269,12 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	if len(found) > 0 {
-		return found, nil
+		return found
 	}
-	running, err := replicas(f)
-	if err != nil {
-		return nil, err
+	if err := answering(f); err != nil {
+		return []Finding{unread(err)}
 	}
-	for _, r := range running {
+	for _, r := range f.answering() {
 		for _, p := range r.Certificates.Published {
 			if !p.Verifies {
 				found = append(found, failed(fmt.Sprintf("the caBundle of %s/%s does not verify the certificate of replica %s", strings.ToLower(p.Kind), p.Name, r.Name), s.command("pillion certs list"), s.logs()))
@@ -292,7 +282,7 @@ func bundlesVerify(f *Facts, s Settings) ([]Finding, error) {
 		}
 	}
 	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Says, b.Says) })
-	return found, nil
+	return found
 }
 
 // bundleWriter says who writes the caBundles, and so restores them.
@@ -309,11 +299,8 @@ func (s Settings) bundleWriter() string {
 // givenSoon is when a certificate ends soon that somebody else has to replace.
 const givenSoon = 14 * 24 * time.Hour
 
-func certificatesLast(f *Facts, s Settings) ([]Finding, error) {
-	all, err := replicas(f)
-	if err != nil {
-		return nil, err
-	}
+func certificatesLast(f *Facts, s Settings) []Finding {
+	all := f.answering()
 	// One that Pillion or cert-manager replaces is replaced when a third of its time is left.
 	soon := givenSoon
 	if s.Provider != "files" && s.LeafDuration > 0 {
@@ -334,19 +321,18 @@ func certificatesLast(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, failed(fmt.Sprintf("replica %s fails at %s; its log says why", r.Name, problem), s.logs()))
 		}
 	}
-	return found, nil
+	return found
 }
 
-func proofHolds(f *Facts, s Settings) ([]Finding, error) {
+func proofHolds(f *Facts, s Settings) []Finding {
 	if s.ProofNamespace == "" {
-		return nil, Nothing("not looked at: Pillion proves nothing with enforcement.mode=Manual; pillion prove does it once")
+		return skipped("not looked at: Pillion proves nothing with enforcement.mode=Manual; pillion prove does it once")
 	}
-	all, err := replicas(f)
-	if err != nil {
-		return nil, err
+	if err := answering(f); err != nil {
+		return []Finding{unread(err)}
 	}
 	var found []Finding
-	for _, r := range all {
+	for _, r := range f.answering() {
 		failing := slices.DeleteFunc(slices.Clone(r.ProofFailing), func(outcome string) bool { return outcome == string(proof.NotVerified) })
 		if len(failing) < len(r.ProofFailing) {
 			found = append(found, failed(fmt.Sprintf("verification is not in force: replica %s sent a pod without the sidecar of a required template through the API server by dry run, and the pod was not refused for it", r.Name), s.prove(), s.logs()))
@@ -358,7 +344,7 @@ func proofHolds(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, warning(fmt.Sprintf("replica %s has not yet proven that pods come back injected, so it enforces nothing", r.Name), s.prove(), s.logs()))
 		}
 	}
-	return found, nil
+	return found
 }
 
 func (s Settings) prove() string { return "pillion prove" + s.prefixFlag() }

@@ -17,18 +17,20 @@ type Revision struct {
 
 // releaseSettled fails for an operation of Helm that did not come to its end. Helm refuses every
 // other one until somebody rolls back.
-func releaseSettled(f *Facts, s Settings) ([]Finding, error) {
+func releaseSettled(f *Facts, s Settings) []Finding {
 	if s.Release == "" {
-		return nil, Nothing("not looked at: Helm did not install Pillion")
+		return skipped("not looked at: Helm did not install Pillion")
 	}
-	all, err := f.Revisions.get()
-	if err != nil || len(all) == 0 {
-		return nil, err
+	if f.Revisions.Err != nil {
+		return []Finding{unread(f.Revisions.Err)}
 	}
-	all = slices.SortedFunc(slices.Values(all), func(a, b Revision) int { return cmp.Compare(a.Number, b.Number) })
+	if len(f.Revisions.Value) == 0 {
+		return nil
+	}
+	all := slices.SortedFunc(slices.Values(f.Revisions.Value), func(a, b Revision) int { return cmp.Compare(a.Number, b.Number) })
 	last := all[len(all)-1]
 	if !strings.HasPrefix(last.Status, "pending-") {
-		return nil, nil
+		return nil
 	}
 	to := last.Number // of a first installation, which has no other
 	for _, r := range all {
@@ -39,5 +41,5 @@ func releaseSettled(f *Facts, s Settings) ([]Finding, error) {
 	return []Finding{failed(
 		fmt.Sprintf("revision %d of the Helm release %s is %s for %s: if no helm runs any more, it was interrupted, and Helm refuses every upgrade (another operation is in progress)",
 			last.Number, s.Release, last.Status, f.Now.Sub(last.Created).Round(time.Second)),
-		s.rollback(fmt.Sprint(to)))}, nil
+		s.rollback(fmt.Sprint(to)))}
 }

@@ -103,24 +103,21 @@ func ServerRights(n Needs) []rights.Right {
 	return all
 }
 
-func serverRights(f *Facts, s Settings) ([]Finding, error) {
-	denied, err := f.Denied.get()
-	if err != nil {
-		return nil, err
-	}
+func serverRights(f *Facts, s Settings) []Finding {
+	denied := f.Denied.Value
 	account := strings.TrimPrefix(s.Account, "system:serviceaccount:")
 	if len(denied) > 0 && s.Release != "" {
 		var names []string
 		for _, r := range denied {
 			names = append(names, r.String())
 		}
-		return []Finding{failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s; the chart grants it with rbac.create=true", account, show.Some(names, mostNamed)), s.restore()...)}, nil
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s; the chart grants it with rbac.create=true", account, show.Some(names, mostNamed)), s.restore()...)}
 	}
 	var found []Finding
 	for _, r := range denied {
 		found = append(found, failed(fmt.Sprintf("Pillion's service account %s lacks the right to %s", account, r), r.Grant(s.Account)...))
 	}
-	return found, nil
+	return found
 }
 
 // chartPolicy is a ValidatingAdmissionPolicy of the chart, and what follows from its absence.
@@ -146,17 +143,14 @@ func (s Settings) policies() []chartPolicy {
 	return all
 }
 
-func policiesThere(f *Facts, s Settings) ([]Finding, error) {
-	all, err := f.Policies.get()
-	if err != nil {
-		return nil, err
-	}
+func policiesThere(f *Facts, s Settings) []Finding {
+	all := f.Policies.Value
 	own := s.policies()
 	if !s.Policies && !slices.ContainsFunc(own, func(p chartPolicy) bool {
 		return slices.ContainsFunc(all, func(there Policy) bool { return there.Name == p.name })
 	}) {
 		return []Finding{warning("the chart made no ValidatingAdmissionPolicies (rbac.admissionPolicy=false): a thief of Pillion's token is a cluster admin in effect, and everybody who may write a namespace may set the label "+
-			templates.InjectionLabel(s.Prefix), "kubectl get validatingadmissionpolicies")}, nil
+			templates.InjectionLabel(s.Prefix), "kubectl get validatingadmissionpolicies")}
 	}
 	var found []Finding
 	for _, p := range own {
@@ -168,5 +162,5 @@ func policiesThere(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, failed(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.renew()...))
 		}
 	}
-	return found, nil
+	return found
 }

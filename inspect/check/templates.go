@@ -16,47 +16,42 @@ import (
 // more there are.
 const mostFindings = 5
 
-func crdSound(f *Facts, s Settings) ([]Finding, error) {
+func crdSound(f *Facts, s Settings) []Finding {
 	if !s.ClusterTemplates {
-		return nil, Nothing("not looked at: clusterTemplates=false, so the server reads no SidecarTemplates")
+		return skipped("not looked at: clusterTemplates=false, so the server reads no SidecarTemplates")
 	}
-	found, err := crdIs(f.CRD, s, v1alpha1.Kind)
-	if isNotFound(err) {
-		found, err = []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. Running replicas keep their templates%s, but replicas that start have none, so restart none. Restore the definition, then apply your SidecarTemplates again", s.Prefix, in(f.lost())),
-			append(s.restore(), applyTemplates)...)}, nil
+	found := crdIs(f.CRD, s, v1alpha1.Kind, fmt.Sprintf("there is no CustomResourceDefinition sidecartemplates.%s. Running replicas keep their templates%s, but replicas that start have none, so restart none. Restore the definition, then apply your SidecarTemplates again", s.Prefix, in(f.lost())), applyTemplates)
+	if s.NamespacedTemplates {
+		found = append(found, crdIs(f.OwnCRD, s, v1alpha1.NamespacedKind, fmt.Sprintf("there is no CustomResourceDefinition namespacedsidecartemplates.%s. Running replicas keep the templates of namespaces, but replicas that start have none, so restart none. Restore the definition, then have teams apply their NamespacedSidecarTemplates again", s.Prefix))...)
 	}
-	if err != nil || !s.NamespacedTemplates {
-		return found, err
-	}
-	own, err := crdIs(f.OwnCRD, s, v1alpha1.NamespacedKind)
-	if isNotFound(err) {
-		own, err = []Finding{failed(fmt.Sprintf("there is no CustomResourceDefinition namespacedsidecartemplates.%s. Running replicas keep the templates of namespaces, but replicas that start have none, so restart none. Restore the definition, then have teams apply their NamespacedSidecarTemplates again", s.Prefix),
-			s.restore()...)}, nil
-	}
-	return append(found, own...), err
+	return found
 }
 
-// crdIs judges the definition of a kind of templates.
-func crdIs(known Known[CRD], s Settings, kind string) ([]Finding, error) {
-	crd, err := known.get()
-	if err != nil {
-		return nil, err
+// crdIs judges the definition of a kind of templates. Without it holds the sentence gone, and the
+// commands then come after those that restore it.
+func crdIs(known Known[CRD], s Settings, kind, gone string, then ...string) []Finding {
+	crd := known.Value
+	switch {
+	case isNotFound(known.Err):
+		return []Finding{failed(gone, append(s.restore(), then...)...)}
+	case known.Err != nil:
+		return []Finding{unread(known.Err)}
 	}
 	look := "kubectl get crd " + crd.Name + " -o yaml"
 	switch {
 	case !crd.Established:
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is not established: %s", crd.Name, crd.Why), look)}, nil
+		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is not established: %s", crd.Name, crd.Why), look)}
 	case !slices.Contains(crd.Served, v1alpha1.Version):
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(crd.Served, ", "), v1alpha1.Version), s.replace())}, nil
+		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(crd.Served, ", "), v1alpha1.Version), s.replace())}
 	case len(crd.Stored) > 1:
 		remedy := []string{"kubectl get " + crd.Name + " -A -l '" + s.Prefix + "/mirror!=true' -o yaml | kubectl replace -f -"}
 		if kind == v1alpha1.Kind { // the other has no mirrors
 			remedy = append(remedy, "kubectl delete "+crd.Name+" -l "+s.Prefix+"/mirror=true")
 		}
 		return []Finding{warning(fmt.Sprintf("%ss are stored in the versions %s: write each anew, and take the old version out of status.storedVersions, before it is dropped", kind, strings.Join(crd.Stored, ", ")),
-			append(remedy, fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))...)}, nil
+			append(remedy, fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))...)}
 	}
-	return nil, nil
+	return nil
 }
 
 // applyTemplates is the command that brings templates back, from where their author keeps them.
@@ -65,12 +60,11 @@ const applyTemplates = "kubectl apply -f SIDECARTEMPLATES"
 // served are the templates that replicas report as in force, by name; nil if none answers. They
 // decide about pods, whatever objects there are.
 func (f *Facts) served() map[string]bool {
-	all, err := replicas(f)
-	if err != nil {
+	if answering(f) != nil {
 		return nil
 	}
 	names := map[string]bool{}
-	for _, r := range all {
+	for _, r := range f.answering() {
 		for name := range r.Templates {
 			names[name] = true
 		}
@@ -96,11 +90,8 @@ func in(names []string) string {
 	return " (" + show.Some(names, mostNamed) + ")"
 }
 
-func templatesGood(f *Facts, s Settings) ([]Finding, error) {
-	set, err := f.Templates.get()
-	if err != nil {
-		return nil, err
-	}
+func templatesGood(f *Facts, s Settings) []Finding {
+	set := f.Templates.Value
 	var found []Finding
 	for _, e := range set.All() {
 		if c, ok := set.Canary(e.Name); ok && c.Unusable != nil {
@@ -114,10 +105,10 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 		found = append(found, failed(says, look...))
 	}
 	found = capped(found, "templates with a mistake")
-	all, err := f.Replicas.get()
-	if err != nil {
-		return found, err
+	if f.Replicas.Err != nil {
+		return append(found, unread(f.Replicas.Err))
 	}
+	all := f.Replicas.Value
 	found = append(found, canariesStopped(all, s)...)
 	lost := f.lost()
 	if len(lost) > 0 {
@@ -155,16 +146,13 @@ func templatesGood(f *Facts, s Settings) ([]Finding, error) {
 	if len(differing) > 0 {
 		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", show.Some(differing, mostNamed)), s.command("pillion status"), s.logs()))
 	}
-	return found, nil
+	return found
 }
 
 // floorsCurrent says of each required template whether it has an admission policy. It need not:
 // lacking one is no fault.
-func floorsCurrent(f *Facts, s Settings) ([]Finding, error) {
-	floors, err := f.Floors.get()
-	if err != nil {
-		return nil, err
-	}
+func floorsCurrent(f *Facts, s Settings) []Finding {
+	floors := f.Floors.Value
 	var found []Finding
 	lost := f.lost()
 	for _, floor := range floors {
@@ -174,7 +162,7 @@ func floorsCurrent(f *Facts, s Settings) ([]Finding, error) {
 		}
 		found = append(found, floor.judge(s))
 	}
-	return found, nil
+	return found
 }
 
 func (f Floor) judge(s Settings) Finding {
@@ -227,10 +215,10 @@ type Named struct{ Namespace, Template string }
 // Unknown returns the names in annotations of namespaces that are no template's: neither do replicas
 // report it as in force, nor is there one that they will know soon.
 func (f *Facts) Unknown(s Settings) []Named {
-	set, namespaces, err := f.asked()
-	if err != nil {
+	if f.Templates.Err != nil || f.Namespaces.Err != nil {
 		return nil
 	}
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	served := f.served()
 	var unknown []Named
 	for _, ns := range namespaces {
@@ -244,19 +232,13 @@ func (f *Facts) Unknown(s Settings) []Named {
 	return unknown
 }
 
-func namesKnown(f *Facts, s Settings) ([]Finding, error) {
-	set, namespaces, err := f.asked()
-	if err != nil {
-		return nil, err
-	}
-	worn, err := f.Worn.get()
-	if err != nil {
-		return nil, err
-	}
+func namesKnown(f *Facts, s Settings) []Finding {
+	set, namespaces := f.Templates.Value, f.Namespaces.Value
+	worn := f.Worn.Value
 	known := map[string]bool{}
 	maps.Copy(known, f.served())
 	if len(known) == 0 && s.ClusterTemplates && isNotFound(f.CRD.Err) {
-		return nil, Nothing("not looked at: no replica says which templates are in force")
+		return skipped("not looked at: no replica says which templates are in force")
 	}
 	for _, e := range set.All() {
 		known[e.Name] = true
@@ -267,7 +249,7 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 		unknown[named] = true
 	}
 	if len(unknown) > 0 && f.OwnUnread != nil {
-		return nil, f.OwnUnread // the names may be those of a namespace's own templates
+		return []Finding{unread(f.OwnUnread)} // the names may be those of a namespace's own templates
 	}
 	var found []Finding
 	for _, ns := range namespaces {
@@ -313,7 +295,7 @@ func namesKnown(f *Facts, s Settings) ([]Finding, error) {
 			found = append(found, failed(says+nearest.Hint(wrong[0], names), s.annotate(ns.Name, instead)))
 		}
 	}
-	return capped(found, "namespaces with such names"), nil
+	return capped(found, "namespaces with such names")
 }
 
 // anyTemplate stands in a command for the name of a template, which its reader has to choose.

@@ -281,6 +281,28 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:3") != 3 {
 		t.Errorf("after it is resumed, the images are %v", images)
 	}
+
+	// A Deployment that rolls out replaces its old pods itself. The new one is not available for a while.
+	m.version(t, n, "registry.example.com/ship:4", "info")
+	_, before := n.images(t, m.name)
+	must(t, "", "kubectl", "-n", n.name, "patch", "deployment", "web", "-p", `{"spec":{"minReadySeconds":500,"template":{"metadata":{"annotations":{"changed":"yes"}}}}}`)
+	eventually(t, soon, func() error {
+		if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:4") != 1 {
+			return fmt.Errorf("no new pod: %v", images)
+		}
+		return nil
+	})
+	out, _, err := run(t, "", "pillion", "rollout", n.name, "--timeout=60s")
+	images, after := n.images(t, m.name)
+	if err == nil || !strings.Contains(out, "2 pods are left to their Deployments, which are replacing them") || howMany(images, "registry.example.com/ship:4") != 2 {
+		t.Errorf("%v, images %v: it says\n%s", err, images, out)
+	}
+	for name, uid := range before {
+		if strings.HasPrefix(name, "web-") && after[name] != uid {
+			t.Errorf("pod %s of the old ReplicaSet is replaced", name)
+		}
+	}
+	says(t, []string{"-n", n.name, "deploy/web"}, "1 of 3 pods up to date", "outdated: "+m.name+"; of an older pod template, by ReplicaSet web-")
 }
 
 // kubeconfig returns a file for a new service account of the namespace.

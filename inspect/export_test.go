@@ -40,5 +40,5 @@ func (p Proof) Injected(ctx context.Context) (Proven, error) { return p.injected
 func (r Replica) Name() string { return r.name }
 
 func Floors(ctx context.Context, all []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding, set *templates.Set, s check.Settings) []check.Floor {
-	return admissionPolicies{all, bindings}.floors(ctx, set, s)
+	return floors(ctx, check.Policies{All: all, Bindings: bindings}, set, s)
 }

@@ -66,14 +66,12 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 		account, err := one[corev1.ServiceAccount](ctx, c, resourceOf("", "v1", "serviceaccounts"), c.Namespace, r.account())
 		f.Account = known(account.CreationTimestamp.Time, err)
 	})
-	var policies admissionPolicies
+	all.Go(func() { f.Policies = known(c.policies(ctx)) })
+	definitions := resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+	all.Go(func() { f.CRD = known(one[check.CRD](ctx, c, definitions, "", store.Resource+"."+r.Prefix)) })
 	all.Go(func() {
-		var err error
-		policies, err = c.policies(ctx)
-		f.Policies = known(policies.facts(), err)
+		f.OwnCRD = known(one[check.CRD](ctx, c, definitions, "", store.NamespacedResource+"."+r.Prefix))
 	})
-	all.Go(func() { f.CRD = known(c.crd(ctx, "sidecartemplates."+r.Prefix)) })
-	all.Go(func() { f.OwnCRD = known(c.crd(ctx, store.NamespacedResource+"."+r.Prefix)) })
 	all.Go(func() { f.Revisions = known(c.revisions(ctx, r.Release)) })
 	all.Go(func() { f.Namespaces = known(c.ownedNamespaces(ctx, r.Prefix)) })
 	all.Go(func() { f.Autoscalers = known(c.autoscalers(ctx)) })
@@ -84,11 +82,7 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 		f.Networks = known(listed[networkingv1.NetworkPolicy](ctx, c, resourceOf("networking.k8s.io", "v1", "networkpolicies"), c.Namespace, metav1.ListOptions{}))
 	})
 	all.Go(func() {
-		budgets, err := listed[policyv1.PodDisruptionBudget](ctx, c, resourceOf("policy", "v1", "poddisruptionbudgets"), c.Namespace, metav1.ListOptions{})
-		f.Budgets = known([]check.Budget(nil), err)
-		for _, b := range budgets {
-			f.Budgets.Value = append(f.Budgets.Value, check.Budget{Name: b.Name, Selector: b.Spec.Selector, Allowed: b.Status.DisruptionsAllowed})
-		}
+		f.Budgets = known(listed[policyv1.PodDisruptionBudget](ctx, c, resourceOf("policy", "v1", "poddisruptionbudgets"), c.Namespace, metav1.ListOptions{}))
 	})
 	all.Go(func() {
 		s, err := c.settingsOf(ctx, r)
@@ -107,7 +101,7 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 	}
 	f.Pods = known(c.Count(ctx, depending))
 	if f.Floors.Err = cmp.Or(f.Policies.Err, f.Templates.Err); f.Floors.Err == nil {
-		f.Floors.Value = policies.floors(ctx, f.Templates.Value, r.Settings)
+		f.Floors.Value = floors(ctx, f.Policies.Value, f.Templates.Value, r.Settings)
 	}
 	f.Worn = known(c.worn(ctx, r.Prefix, f.Unknown(r.Settings)))
 	return f
@@ -222,35 +216,18 @@ func (c *Cluster) may(ctx context.Context, n check.Needs, right rights.Right) (b
 	return allowed, err
 }
 
-// admissionPolicies are the ValidatingAdmissionPolicies of a cluster, with their bindings.
-type admissionPolicies struct {
-	all      []admissionv1.ValidatingAdmissionPolicy
-	bindings []admissionv1.ValidatingAdmissionPolicyBinding
-}
-
-func (c *Cluster) policies(ctx context.Context) (p admissionPolicies, err error) {
-	if p.all, err = listed[admissionv1.ValidatingAdmissionPolicy](ctx, c, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicies"), "", metav1.ListOptions{}); err == nil {
-		p.bindings, err = listed[admissionv1.ValidatingAdmissionPolicyBinding](ctx, c, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicybindings"), "", metav1.ListOptions{})
+func (c *Cluster) policies(ctx context.Context) (p check.Policies, err error) {
+	if p.All, err = listed[admissionv1.ValidatingAdmissionPolicy](ctx, c, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicies"), "", metav1.ListOptions{}); err == nil {
+		p.Bindings, err = listed[admissionv1.ValidatingAdmissionPolicyBinding](ctx, c, resourceOf(admissionv1.GroupName, "v1", "validatingadmissionpolicybindings"), "", metav1.ListOptions{})
 	}
 	return p, err
 }
 
-// facts says of each policy whether a binding has it deny.
-func (p admissionPolicies) facts() []check.Policy {
-	var policies []check.Policy
-	for _, policy := range p.all {
-		policies = append(policies, check.Policy{Name: policy.Name, Denies: slices.ContainsFunc(p.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
-			return b.Spec.PolicyName == policy.Name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
-		})})
-	}
-	return policies
-}
-
 // floors returns the admission policies of required templates: those that there are, and those
 // that there could be.
-func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s check.Settings) []check.Floor {
+func floors(ctx context.Context, p check.Policies, set *templates.Set, s check.Settings) []check.Floor {
 	options := admissionpolicy.Options{Prefix: s.Prefix, Excluded: s.Excluded}
-	var floors []check.Floor
+	var all []check.Floor
 	add := func(template string, there *admissionv1.ValidatingAdmissionPolicy) {
 		f := check.Floor{Template: template, Policy: admissionpolicy.Name(s.Prefix, template), There: there != nil}
 		if there != nil {
@@ -270,17 +247,17 @@ func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s che
 			}
 			f.OfChart = !strings.HasPrefix(entry.Source, templates.ClusterSource)
 			f.Current = there != nil && equality.Semantic.DeepEqual(there.Spec, want.Policy.Spec)
-			f.Bound = slices.ContainsFunc(p.bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			f.Bound = slices.ContainsFunc(p.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
 				return equality.Semantic.DeepEqual(b.Spec, want.Binding.Spec)
 			})
 		}
-		floors = append(floors, f)
+		all = append(all, f)
 	}
 	there := map[string]bool{}
-	for i := range p.all {
-		if name, ours := admissionpolicy.TemplateOf(s.Prefix, p.all[i].Name); ours {
+	for i := range p.All {
+		if name, ours := admissionpolicy.TemplateOf(s.Prefix, p.All[i].Name); ours {
 			there[name] = true
-			add(name, &p.all[i])
+			add(name, &p.All[i])
 		}
 	}
 	for _, place := range set.Required() {
@@ -288,37 +265,8 @@ func (p admissionPolicies) floors(ctx context.Context, set *templates.Set, s che
 			add(name, nil)
 		}
 	}
-	slices.SortFunc(floors, func(a, b check.Floor) int { return strings.Compare(a.Template, b.Template) })
-	return floors
-}
-
-// crd reads the CRD of SidecarTemplates.
-func (c *Cluster) crd(ctx context.Context, name string) (check.CRD, error) {
-	type definition struct {
-		Spec struct {
-			Versions []struct {
-				Name   string `json:"name"`
-				Served bool   `json:"served"`
-			} `json:"versions"`
-		} `json:"spec"`
-		Status struct {
-			Conditions     []metav1.Condition `json:"conditions"`
-			StoredVersions []string           `json:"storedVersions"`
-		} `json:"status"`
-	}
-	d, err := one[definition](ctx, c, resourceOf("apiextensions.k8s.io", "v1", "customresourcedefinitions"), "", name)
-	crd := check.CRD{Name: name, Stored: d.Status.StoredVersions}
-	for _, v := range d.Spec.Versions {
-		if v.Served {
-			crd.Served = append(crd.Served, v.Name)
-		}
-	}
-	for _, condition := range d.Status.Conditions {
-		if condition.Type == "Established" {
-			crd.Established, crd.Why = condition.Status == metav1.ConditionTrue, condition.Message
-		}
-	}
-	return crd, err
+	slices.SortFunc(all, func(a, b check.Floor) int { return strings.Compare(a.Template, b.Template) })
+	return all
 }
 
 // ownedNamespaces reads the metadata of all namespaces, and whose Pillion's labels there are.
@@ -335,33 +283,11 @@ func (c *Cluster) ownedNamespaces(ctx context.Context, prefix string) ([]labels.
 
 // autoscalers reads the VerticalPodAutoscalers: none where there is no such kind.
 func (c *Cluster) autoscalers(ctx context.Context) ([]check.Autoscaler, error) {
-	type autoscaler struct {
-		metav1.ObjectMeta `json:"metadata"`
-		Spec              struct {
-			UpdatePolicy struct {
-				UpdateMode string `json:"updateMode"`
-			} `json:"updatePolicy"`
-			ResourcePolicy struct {
-				ContainerPolicies []struct {
-					ContainerName string `json:"containerName"`
-					Mode          string `json:"mode"`
-				} `json:"containerPolicies"`
-			} `json:"resourcePolicy"`
-		} `json:"spec"`
-	}
-	all, err := listed[autoscaler](ctx, c, resourceOf("autoscaling.k8s.io", "v1", "verticalpodautoscalers"), "", metav1.ListOptions{})
+	all, err := listed[check.Autoscaler](ctx, c, resourceOf("autoscaling.k8s.io", "v1", "verticalpodautoscalers"), "", metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	var list []check.Autoscaler
-	for _, a := range all {
-		as := check.Autoscaler{Namespace: a.Namespace, Name: a.Name, Mode: a.Spec.UpdatePolicy.UpdateMode, Containers: map[string]string{}}
-		for _, p := range a.Spec.ResourcePolicy.ContainerPolicies {
-			as.Containers[p.ContainerName] = p.Mode
-		}
-		list = append(list, as)
-	}
-	return list, err
+	return all, err
 }
 
 // revisions reads those of the Helm release, without what their Secrets hold. A release that is kept

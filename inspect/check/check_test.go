@@ -5,6 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -151,14 +153,36 @@ func sound(t *testing.T) *Facts {
 		Replicas:   Known[[]state.Replica]{Value: []state.Replica{replica("a"), replica("b")}},
 		Account:    Known[time.Time]{Value: now.Add(-time.Hour)},
 		Webhooks:   Known[[]Webhook]{Value: charted()}, Rendered: Known[[]Webhook]{Value: charted()},
-		Policies:   Known[[]Policy]{Value: []Policy{{"pillion-pillion-system-namespaces", true}, {"pillion-pillion-system-labels", true}, {"pillion-pillion-system-cabundle", true}, {"pillion-pillion-system-selectors", true}, {"pillion-pillion-system-proof", true}}},
-		Budgets:    Known[[]Budget]{Value: []Budget{{"pillion", &metav1.LabelSelector{MatchLabels: podLabels}, 1}}},
-		CRD:        Known[CRD]{Value: CRD{Name: "sidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
-		OwnCRD:     Known[CRD]{Value: CRD{Name: "namespacedsidecartemplates.pillion.dev", Established: true, Served: []string{"v1alpha1"}, Stored: []string{"v1alpha1"}}},
+		Policies: Known[Policies]{Value: denying("namespaces", "labels", "cabundle", "selectors", "proof")},
+		Budgets: Known[[]policyv1.PodDisruptionBudget]{Value: []policyv1.PodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Name: "pillion"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: podLabels}}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
+		}}},
+		CRD:        Known[CRD]{Value: definition(t, "sidecartemplates", "True", "v1alpha1")},
+		OwnCRD:     Known[CRD]{Value: definition(t, "namespacedsidecartemplates", "True", "v1alpha1")},
 		Templates:  Known[*templates.Set]{Value: templates.NewSet([]templates.Entry{template(t, "fluent-bit"), template(t, "istio-proxy"), template(t, "daprd")})},
 		Pods:       Known[map[string]int]{Value: map[string]int{"shop": 7}},
 		Namespaces: Known[[]labels.Namespace]{Value: []labels.Namespace{namespace("shop", "enforced", "fluent-bit"), namespace("quiet", "", ""), namespace("pillion-system", "", ""), namespace("pillion-system-proof", "enforced", "")}},
 	}
+}
+
+// denying are policies of the chart, each with a binding.
+func denying(names ...string) (p Policies) {
+	for _, name := range names {
+		name = "pillion-pillion-system-" + name
+		p.All = append(p.All, admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		p.Bindings = append(p.Bindings, admissionv1.ValidatingAdmissionPolicyBinding{Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}})
+	}
+	return p
+}
+
+// definition is a CRD of the group pillion.dev with one version.
+func definition(t *testing.T, name, established, version string) (crd CRD) {
+	t.Helper()
+	text := fmt.Sprintf(`{"metadata": {"name": "%s.pillion.dev"}, "spec": {"versions": [{"name": %q, "served": true}, {"name": "v0"}]}, "status": {"conditions": [{"type": "Established", "status": %q, "message": "names clash"}], "storedVersions": [%[2]q]}}`, name, version, established)
+	if err := json.Unmarshal([]byte(text), &crd); err != nil {
+		t.Fatal(err)
+	}
+	return crd
 }
 
 // find returns the outcome of a check.
@@ -253,7 +277,7 @@ var faults = []struct {
 	{"caches", "old", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].CacheAgeSeconds["templates"] = 60 }, Warning, "replica a knew templates for certain 1m0s ago", "kubectl -n pillion-system logs -l"},
 	{"disruption", "no budget", func(_ *testing.T, f *Facts) { f.Budgets.Value = nil }, Warning, "no PodDisruptionBudget", "helm -n pillion-system upgrade pillion CHART --reset-then-reuse-values --set podDisruptionBudget.enabled=true"},
 	{"disruption", "no budget, without Helm", func(_ *testing.T, f *Facts) { f.Settings.Value.Release, f.Budgets.Value = "", nil }, Warning, "no PodDisruptionBudget", "kubectl -n pillion-system create pdb pillion --selector=app.kubernetes.io/name=pillion --max-unavailable=1"},
-	{"disruption", "blocks drains", func(_ *testing.T, f *Facts) { f.Budgets.Value[0].Allowed = 0 }, Warning, "lets no replica go", "kubectl -n pillion-system describe pdb pillion"},
+	{"disruption", "blocks drains", func(_ *testing.T, f *Facts) { f.Budgets.Value[0].Status.DisruptionsAllowed = 0 }, Warning, "lets no replica go", "kubectl -n pillion-system describe pdb pillion"},
 	{"network", "closed", func(_ *testing.T, f *Facts) {
 		f.Networks.Value = []networkingv1.NetworkPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "deny"}}}
 	}, Failed, "(deny) let nothing in", "helm -n pillion-system upgrade pillion CHART --reset-then-reuse-values --set networkPolicy.enabled=true"},
@@ -275,10 +299,10 @@ var faults = []struct {
 	{"server-rights", "one taken, without Helm", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Release, f.Denied.Value = "", []rights.Right{{Verb: "patch", Resource: "namespaces"}}
 	}, Failed, "lacks the right to patch namespaces", "--serviceaccount=pillion-system:pillion"},
-	{"policies", "one missing", func(_ *testing.T, f *Facts) { f.Policies.Value = f.Policies.Value[1:] }, Failed, "pillion-pillion-system-namespaces is missing: Pillion's token may change all of a namespace", "helm"},
-	{"policies", "one without effect", func(_ *testing.T, f *Facts) { f.Policies.Value[0].Denies = false }, Failed, "no binding", "helm"},
-	{"policies", "all taken away", func(_ *testing.T, f *Facts) { f.Policies.Value = nil }, Failed, "pillion-pillion-system-labels is missing: everybody who may write a namespace may set its label", "helm"},
-	{"policies", "none wanted", func(_ *testing.T, f *Facts) { f.Policies.Value, f.Settings.Value.Policies = nil, false }, Warning, "rbac.admissionPolicy=false", "kubectl get validatingadmissionpolicies"},
+	{"policies", "one missing", func(_ *testing.T, f *Facts) { f.Policies.Value.All = f.Policies.Value.All[1:] }, Failed, "pillion-pillion-system-namespaces is missing: Pillion's token may change all of a namespace", "helm"},
+	{"policies", "one without effect", func(_ *testing.T, f *Facts) { f.Policies.Value.Bindings = f.Policies.Value.Bindings[1:] }, Failed, "no binding", "helm"},
+	{"policies", "all taken away", func(_ *testing.T, f *Facts) { f.Policies.Value = Policies{} }, Failed, "pillion-pillion-system-labels is missing: everybody who may write a namespace may set its label", "helm"},
+	{"policies", "none wanted", func(_ *testing.T, f *Facts) { f.Policies.Value, f.Settings.Value.Policies = Policies{}, false }, Warning, "rbac.admissionPolicy=false", "kubectl get validatingadmissionpolicies"},
 	{"configurations", "mutating one missing", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = slices.DeleteFunc(f.Webhooks.Value, func(w Webhook) bool { return w.Mutating })
 	}, Failed, "no mutatingwebhookconfiguration/pillion", "helm -n pillion-system rollback pillion"},
@@ -422,8 +446,8 @@ var faults = []struct {
 	{"crd", "that of namespaces is missing, and not served", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.NamespacedTemplates, f.OwnCRD.Err = false, notFound
 	}, OK, "", ""},
-	{"crd", "that of namespaces is not established", func(_ *testing.T, f *Facts) {
-		f.OwnCRD.Value = CRD{Name: "namespacedsidecartemplates.pillion.dev", Why: "names clash"}
+	{"crd", "that of namespaces is not established", func(t *testing.T, f *Facts) {
+		f.OwnCRD.Value = definition(t, "namespacedsidecartemplates", "False", "v1alpha1")
 	}, Failed, "namespacedsidecartemplates.pillion.dev is not established: names clash", "kubectl get crd namespacedsidecartemplates.pillion.dev"},
 	{"exceptions", "in force", func(t *testing.T, f *Facts) { f.Templates.Value = excepting(t, "2026-06-13T12:00:00Z") }, OK, "the exception legacy of the required template mesh lets pods go without it for another 12d, until 2026-06-13T12:00:00Z: OPS-1", ""},
 	{"exceptions", "ended", func(t *testing.T, f *Facts) { f.Templates.Value = excepting(t, "2026-06-01T14:00:00+02:00") }, Warning, "ended at 2026-06-01T12:00:00Z, 0s ago", "kubectl get sidecartemplates.pillion.dev mesh"},
@@ -431,9 +455,9 @@ var faults = []struct {
 		f.Replicas.Value[0].Templates["mesh"] = "abc"
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Gone: true}}
 	}, OK, "leave the admission policy required-mesh.pillion.dev as it is", ""},
-	{"crd", "not established", func(_ *testing.T, f *Facts) { f.CRD.Value.Established, f.CRD.Value.Why = false, "names clash" }, Failed, "names clash", "kubectl get crd"},
-	{"crd", "other versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Served = []string{"v1"} }, Failed, "serves v1", "| kubectl replace -f -"},
-	{"crd", "two stored versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Stored = []string{"v1alpha1", "v1"} }, Warning, "v1alpha1, v1", `kubectl patch crd sidecartemplates.pillion.dev --subresource=status --type=merge -p '{"status":{"storedVersions":["v1alpha1"]}}'`},
+	{"crd", "not established", func(t *testing.T, f *Facts) { f.CRD.Value = definition(t, "sidecartemplates", "False", "v1alpha1") }, Failed, "names clash", "kubectl get crd"},
+	{"crd", "other versions", func(t *testing.T, f *Facts) { f.CRD.Value = definition(t, "sidecartemplates", "True", "v1") }, Failed, "serves v1", "| kubectl replace -f -"},
+	{"crd", "two stored versions", func(_ *testing.T, f *Facts) { f.CRD.Value.Status.StoredVersions = []string{"v1alpha1", "v1"} }, Warning, "v1alpha1, v1", `kubectl patch crd sidecartemplates.pillion.dev --subresource=status --type=merge -p '{"status":{"storedVersions":["v1alpha1"]}}'`},
 	{"crd", "not read", func(_ *testing.T, f *Facts) { f.Settings.Value.ClusterTemplates = false }, Skipped, "clusterTemplates=false", ""},
 	{"templates", "broken", func(_ *testing.T, f *Facts) {
 		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), templates.Entry{Name: "bad", Err: errors.New("line 3: x")}))
@@ -528,7 +552,8 @@ var faults = []struct {
 	}, Warning, "for pods with dapr.io/enabled", "kubectl -n d get pods"},
 	{"autoscalers", "of all containers", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = append(f.Webhooks.Value, foreign("vpa-webhook-config", admissionv1.Ignore))
-		f.Autoscalers.Value = []Autoscaler{{Namespace: "shop", Name: "web", Mode: "Auto"}, {Namespace: "quiet", Name: "x"}, {Namespace: "shop", Name: "off", Containers: map[string]string{"*": "Off"}}}
+		f.Autoscalers.Value = []Autoscaler{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "quiet", Name: "x"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "off"}}}
+		f.Autoscalers.Value[2].Spec.ResourcePolicy.ContainerPolicies = []ContainerPolicy{{"*", "Off"}}
 	}, Warning, "VerticalPodAutoscaler web in namespace shop", "kubectl -n shop edit vpa web"},
 	{"order", "another one after Pillion", func(_ *testing.T, f *Facts) {
 		f.Webhooks.Value = append(f.Webhooks.Value, foreign("zz-registry", admissionv1.Ignore), foreign("a-registry", admissionv1.Ignore))

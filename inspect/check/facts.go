@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -51,10 +52,10 @@ type Facts struct {
 	Rendered Known[[]Webhook]
 	// Denied are those of [Settings.Rights] that Pillion's service account has not.
 	Denied   Known[[]rights.Right]
-	Policies Known[[]Policy]
+	Policies Known[Policies]
 	// Floors are the admission policies of required templates, by the templates' names.
 	Floors   Known[[]Floor]
-	Budgets  Known[[]Budget]
+	Budgets  Known[[]policyv1.PodDisruptionBudget]
 	Networks Known[[]networkingv1.NetworkPolicy]
 	// CRD is that of SidecarTemplates, OwnCRD that of NamespacedSidecarTemplates.
 	CRD, OwnCRD Known[CRD]
@@ -296,11 +297,18 @@ func (w Webhook) fails() bool {
 	return w.FailurePolicy != nil && *w.FailurePolicy == admissionv1.Fail
 }
 
-// Policy is a ValidatingAdmissionPolicy.
-type Policy struct {
-	Name string
-	// Denies: a binding of the policy refuses what it forbids.
-	Denies bool
+// Policies are the ValidatingAdmissionPolicies of a cluster, with their bindings.
+type Policies struct {
+	All      []admissionv1.ValidatingAdmissionPolicy
+	Bindings []admissionv1.ValidatingAdmissionPolicyBinding
+}
+
+// has reports whether there is a policy of that name, and whether a binding has it deny.
+func (p Policies) has(name string) (there, denies bool) {
+	return slices.ContainsFunc(p.All, func(policy admissionv1.ValidatingAdmissionPolicy) bool { return policy.Name == name }),
+		slices.ContainsFunc(p.Bindings, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+			return b.Spec.PolicyName == name && slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
+		})
 }
 
 // Floor is the admission policy of a required template, by which API servers hold pods to it
@@ -319,29 +327,43 @@ type Floor struct {
 	ByHelm, OfChart bool
 }
 
-// Budget is a PodDisruptionBudget of Pillion's namespace.
-type Budget struct {
-	Name     string
-	Selector *metav1.LabelSelector
-	// Allowed is how many pods may be taken away now.
-	Allowed int32
-}
-
-// CRD is a CustomResourceDefinition.
+// CRD is what counts of a CustomResourceDefinition.
 type CRD struct {
-	Name           string
-	Established    bool
-	Why            string
-	Served, Stored []string
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Versions []struct {
+			Name   string `json:"name"`
+			Served bool   `json:"served"`
+		} `json:"versions"`
+	} `json:"spec"`
+	Status struct {
+		Conditions     []metav1.Condition `json:"conditions"`
+		StoredVersions []string           `json:"storedVersions"`
+	} `json:"status"`
 }
 
-// Autoscaler is a VerticalPodAutoscaler.
+// Autoscaler is what counts of a VerticalPodAutoscaler.
 type Autoscaler struct {
-	Namespace, Name string
-	// Containers are the policies of single containers: the mode, by the container's name or "*".
-	Containers map[string]string
-	// Mode is the update mode.
-	Mode string
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		UpdatePolicy struct {
+			UpdateMode string `json:"updateMode"`
+		} `json:"updatePolicy"`
+		ResourcePolicy struct {
+			ContainerPolicies []ContainerPolicy `json:"containerPolicies"`
+		} `json:"resourcePolicy"`
+	} `json:"spec"`
+}
+
+// ContainerPolicy is the policy of a container, or of all others for "*".
+type ContainerPolicy struct {
+	ContainerName string `json:"containerName"`
+	Mode          string `json:"mode"`
+}
+
+// off reports whether the autoscaler changes no container, but those with a policy of their own.
+func (a Autoscaler) off() bool {
+	return a.Spec.UpdatePolicy.UpdateMode == "Off" || slices.Contains(a.Spec.ResourcePolicy.ContainerPolicies, ContainerPolicy{"*", "Off"})
 }
 
 // inForce returns the names of the templates in force in a namespace.

@@ -193,14 +193,13 @@ func cachesCurrent(f *Facts, s Settings) []Finding {
 
 func disruptionBudget(f *Facts, s Settings) []Finding {
 	d := f.Deployment.Value
-	budgets := f.Budgets.Value
 	covered := false
-	for _, b := range budgets {
-		if !selects(b.Selector, d.PodLabels) {
+	for _, b := range f.Budgets.Value {
+		if !selects(b.Spec.Selector, d.PodLabels) {
 			continue
 		}
 		covered = true
-		if b.Allowed == 0 && d.Available > 0 && d.Available >= d.Wanted {
+		if b.Status.DisruptionsAllowed == 0 && d.Available > 0 && d.Available >= d.Wanted {
 			return []Finding{warning(fmt.Sprintf("PodDisruptionBudget %s lets no replica go, although all are available: the drain of a node waits forever", b.Name), fmt.Sprintf("kubectl -n %s describe pdb %s", s.Namespace, b.Name))}
 		}
 	}

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,14 +109,14 @@ func autoscalersApart(f *Facts, s Settings) []Finding {
 	if !slices.ContainsFunc(all, func(w Webhook) bool { return w.Mutating && strings.HasPrefix(w.Configuration, vpaWebhook) }) {
 		return nil
 	}
-	if f.Autoscalers.Err != nil {
-		return []Finding{unread(f.Autoscalers.Err)}
+	if err := cmp.Or(f.Autoscalers.Err, asked(f)); err != nil {
+		return []Finding{unread(err)}
 	}
 	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	var found []Finding
 	for _, ns := range namespaces {
 		for _, a := range f.Autoscalers.Value {
-			if a.Namespace != ns.Name || a.Mode == "Off" || a.Containers["*"] == "Off" || !s.usage().Counts(ns.Namespace) {
+			if a.Namespace != ns.Name || a.off() || !s.usage().Counts(ns.Namespace) {
 				continue
 			}
 			if names := inForce(s.usage(), set, ns); len(names) > 0 {

@@ -144,21 +144,18 @@ func (s Settings) policies() []chartPolicy {
 }
 
 func policiesThere(f *Facts, s Settings) []Finding {
-	all := f.Policies.Value
 	own := s.policies()
-	if !s.Policies && !slices.ContainsFunc(own, func(p chartPolicy) bool {
-		return slices.ContainsFunc(all, func(there Policy) bool { return there.Name == p.name })
-	}) {
+	if !s.Policies && !slices.ContainsFunc(own, func(p chartPolicy) bool { there, _ := f.Policies.Value.has(p.name); return there }) {
 		return []Finding{warning("the chart made no ValidatingAdmissionPolicies (rbac.admissionPolicy=false): a thief of Pillion's token is a cluster admin in effect, and everybody who may write a namespace may set the label "+
 			templates.InjectionLabel(s.Prefix), "kubectl get validatingadmissionpolicies")}
 	}
 	var found []Finding
 	for _, p := range own {
-		place := slices.IndexFunc(all, func(there Policy) bool { return there.Name == p.name })
+		there, denies := f.Policies.Value.has(p.name)
 		switch {
-		case place < 0:
+		case !there:
 			found = append(found, failed(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing: %s", p.name, p.without), s.restore()...))
-		case !all[place].Denies:
+		case !denies:
 			found = append(found, failed(fmt.Sprintf("no binding has the ValidatingAdmissionPolicy %s deny anything: %s", p.name, p.without), s.renew()...))
 		}
 	}

@@ -1,10 +1,14 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates/nearest"
@@ -37,18 +41,24 @@ func crdIs(known Known[CRD], s Settings, kind, gone string, then ...string) []Fi
 	case known.Err != nil:
 		return []Finding{unread(known.Err)}
 	}
-	look := "kubectl get crd " + crd.Name + " -o yaml"
-	switch {
-	case !crd.Established:
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is not established: %s", crd.Name, crd.Why), look)}
-	case !slices.Contains(crd.Served, v1alpha1.Version):
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(crd.Served, ", "), v1alpha1.Version), s.replace())}
-	case len(crd.Stored) > 1:
+	var served []string
+	for _, v := range crd.Spec.Versions {
+		if v.Served {
+			served = append(served, v.Name)
+		}
+	}
+	established := cmp.Or(meta.FindStatusCondition(crd.Status.Conditions, "Established"), &metav1.Condition{})
+	switch stored := crd.Status.StoredVersions; {
+	case established.Status != metav1.ConditionTrue:
+		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is not established: %s", crd.Name, established.Message), "kubectl get crd "+crd.Name+" -o yaml")}
+	case !slices.Contains(served, v1alpha1.Version):
+		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(served, ", "), v1alpha1.Version), s.replace())}
+	case len(stored) > 1:
 		remedy := []string{"kubectl get " + crd.Name + " -A -l '" + s.Prefix + "/mirror!=true' -o yaml | kubectl replace -f -"}
 		if kind == v1alpha1.Kind { // the other has no mirrors
 			remedy = append(remedy, "kubectl delete "+crd.Name+" -l "+s.Prefix+"/mirror=true")
 		}
-		return []Finding{warning(fmt.Sprintf("%ss are stored in the versions %s: write each anew, and take the old version out of status.storedVersions, before it is dropped", kind, strings.Join(crd.Stored, ", ")),
+		return []Finding{warning(fmt.Sprintf("%ss are stored in the versions %s: write each anew, and take the old version out of status.storedVersions, before it is dropped", kind, strings.Join(stored, ", ")),
 			append(remedy, fmt.Sprintf(`kubectl patch crd %s --subresource=status --type=merge -p '{"status":{"storedVersions":["%s"]}}'`, crd.Name, v1alpha1.Version))...)}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
@@ -15,14 +16,36 @@ import (
 
 // Objects are a cluster's webhook configurations and admission policies.
 type Objects struct {
-	MutatingPolicies   []admissionv1.MutatingAdmissionPolicy
-	MutatingBindings   []admissionv1.MutatingAdmissionPolicyBinding
+	MutatingPolicies   []Policy
+	MutatingBindings   []Binding
 	Mutating           []admissionv1.MutatingWebhookConfiguration
-	ValidatingPolicies []admissionv1.ValidatingAdmissionPolicy
-	ValidatingBindings []admissionv1.ValidatingAdmissionPolicyBinding
+	ValidatingPolicies []Policy
+	ValidatingBindings []Binding
 	Validating         []admissionv1.ValidatingWebhookConfiguration
 	// Unread are the resources that could not be read.
 	Unread []string
+}
+
+// Policy is a mutating or validating admission policy, as far as it decides whether a pod meets it.
+type Policy struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		MatchConstraints   *admissionv1.MatchResources        `json:"matchConstraints"`
+		MatchConditions    []admissionv1.MatchCondition       `json:"matchConditions"`
+		FailurePolicy      *admissionv1.FailurePolicyType     `json:"failurePolicy"`
+		ParamKind          *admissionv1.ParamKind             `json:"paramKind"`
+		ReinvocationPolicy admissionv1.ReinvocationPolicyType `json:"reinvocationPolicy"`
+	} `json:"spec"`
+}
+
+// Binding is one of such a policy.
+type Binding struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		PolicyName        string                      `json:"policyName"`
+		MatchResources    *admissionv1.MatchResources `json:"matchResources"`
+		ValidationActions []string                    `json:"validationActions"`
+	} `json:"spec"`
 }
 
 // The resources of bindings.
@@ -116,9 +139,9 @@ func Of(in Input) (Chain, error) {
 		}
 	}
 	b := builder{Input: in}
-	b.policies(MutatingPolicies, before, mutatingPolicies(in.Objects))
+	b.policies(MutatingPolicies, "MutatingAdmissionPolicy/", before, in.MutatingPolicies, in.MutatingBindings, MutatingBindings)
 	b.webhooks(MutatingWebhooks, before, after)
-	b.policies(ValidatingPolicies, after, validatingPolicies(in.Objects))
+	b.policies(ValidatingPolicies, "ValidatingAdmissionPolicy/", after, in.ValidatingPolicies, in.ValidatingBindings, ValidatingBindings)
 	b.webhooks(ValidatingWebhooks, after, after)
 	c := Chain{Links: append([]Link{}, b.links...), Notes: []string{}, Unread: in.Unread}
 	b.sees(c.Links)
@@ -132,50 +155,15 @@ type builder struct {
 	links []Link
 }
 
-// policies adds the policies of a phase, by name.
-func (b *builder) policies(phase Phase, j *judge, all []policy) {
-	slices.SortFunc(all, func(x, y policy) int { return cmp.Compare(x.name, y.name) })
+// policies adds the policies of a phase, by name. Their bindings are of a resource.
+func (b *builder) policies(phase Phase, kind string, j *judge, all []Policy, bindings []Binding, resource string) {
+	slices.SortFunc(all, func(x, y Policy) int { return cmp.Compare(x.Name, y.Name) })
 	for _, p := range all {
-		l := Link{Phase: phase, Configuration: p.kind + "/" + p.name, FailurePolicy: failure(p.failure), Again: p.again}
-		l.Meets, l.Why, l.Actions = j.policy(p)
+		l := Link{Phase: phase, Configuration: kind + p.Name, FailurePolicy: failure(p.Spec.FailurePolicy), Again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy}
+		own := slices.DeleteFunc(slices.Clone(bindings), func(b Binding) bool { return b.Spec.PolicyName != p.Name })
+		l.Meets, l.Why, l.Actions = j.policy(p, own, slices.Contains(b.Unread, resource))
 		b.links = append(b.links, l)
 	}
-}
-
-// mutatingPolicies returns the mutating policies with their bindings.
-func mutatingPolicies(o Objects) []policy {
-	var all []policy
-	for _, p := range o.MutatingPolicies {
-		own := policy{
-			kind: "MutatingAdmissionPolicy", name: p.Name, constraints: p.Spec.MatchConstraints, conditions: p.Spec.MatchConditions, failure: p.Spec.FailurePolicy, params: p.Spec.ParamKind,
-			again: p.Spec.ReinvocationPolicy == admissionv1.IfNeededReinvocationPolicy, unread: slices.Contains(o.Unread, MutatingBindings),
-		}
-		for _, b := range o.MutatingBindings {
-			if b.Spec.PolicyName == p.Name {
-				own.bindings = append(own.bindings, binding{name: b.Name, resources: b.Spec.MatchResources})
-			}
-		}
-		all = append(all, own)
-	}
-	return all
-}
-
-// validatingPolicies returns the validating policies with their bindings.
-func validatingPolicies(o Objects) []policy {
-	var all []policy
-	for _, p := range o.ValidatingPolicies {
-		own := policy{
-			kind: "ValidatingAdmissionPolicy", name: p.Name, constraints: p.Spec.MatchConstraints, conditions: p.Spec.MatchConditions, failure: p.Spec.FailurePolicy, params: p.Spec.ParamKind,
-			unread: slices.Contains(o.Unread, ValidatingBindings),
-		}
-		for _, b := range o.ValidatingBindings {
-			if b.Spec.PolicyName == p.Name {
-				own.bindings = append(own.bindings, binding{name: b.Name, resources: b.Spec.MatchResources, actions: b.Spec.ValidationActions})
-			}
-		}
-		all = append(all, own)
-	}
-	return all
 }
 
 // webhooks adds the webhooks of a phase in the order of their calls. Those after Pillion's meet the

@@ -91,19 +91,19 @@ func TestTheChainIsInTheOrderOfCallsAndSaysWhoSeesWhat(t *testing.T) {
 		read[admissionv1.MutatingWebhookConfiguration](t, "metadata: {name: pillion}\nwebhooks: ["+webhookOf("requested.pillion.dev", aboutPods+again+", failurePolicy: Ignore, timeoutSeconds: 7")+","+webhookOf("enforced.pillion.dev", aboutPods+", namespaceSelector: {matchLabels: {a: b}}")+"]"),
 		read[admissionv1.MutatingWebhookConfiguration](t, "metadata: {name: a}\nwebhooks: ["+webhookOf("a.example.com", aboutPods+again)+"]"),
 	}
-	in.MutatingPolicies = []admissionv1.MutatingAdmissionPolicy{
-		read[admissionv1.MutatingAdmissionPolicy](t, "metadata: {name: first}\nspec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}"),
-		read[admissionv1.MutatingAdmissionPolicy](t, "metadata: {name: unbound}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}"),
+	in.MutatingPolicies = []chain.Policy{
+		read[chain.Policy](t, "metadata: {name: first}\nspec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}"),
+		read[chain.Policy](t, "metadata: {name: unbound}\nspec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}"),
 	}
-	in.MutatingBindings = []admissionv1.MutatingAdmissionPolicyBinding{read[admissionv1.MutatingAdmissionPolicyBinding](t, "metadata: {name: all}\nspec: {policyName: first}")}
-	in.ValidatingPolicies = []admissionv1.ValidatingAdmissionPolicy{
-		read[admissionv1.ValidatingAdmissionPolicy](t, "metadata: {name: check}\nspec: {matchConstraints: {objectSelector: {matchLabels: {sidecar: 'yes'}}, resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}"),
-		read[admissionv1.ValidatingAdmissionPolicy](t, "metadata: {name: excluded}\nspec: {matchConstraints: {excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [pods], resourceNames: [web]}]}}"),
+	in.MutatingBindings = []chain.Binding{read[chain.Binding](t, "metadata: {name: all}\nspec: {policyName: first}")}
+	in.ValidatingPolicies = []chain.Policy{
+		read[chain.Policy](t, "metadata: {name: check}\nspec: {matchConstraints: {objectSelector: {matchLabels: {sidecar: 'yes'}}, resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}"),
+		read[chain.Policy](t, "metadata: {name: excluded}\nspec: {matchConstraints: {excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], operations: ['*'], resources: [pods], resourceNames: [web]}]}}"),
 	}
-	in.ValidatingBindings = []admissionv1.ValidatingAdmissionPolicyBinding{
-		read[admissionv1.ValidatingAdmissionPolicyBinding](t, "metadata: {name: deny}\nspec: {policyName: check, validationActions: [Deny, Audit]}"),
-		read[admissionv1.ValidatingAdmissionPolicyBinding](t, "metadata: {name: elsewhere}\nspec: {policyName: check, validationActions: [Warn], matchResources: {namespaceSelector: {matchLabels: {x: y}}}}"),
-		read[admissionv1.ValidatingAdmissionPolicyBinding](t, "metadata: {name: excluded}\nspec: {policyName: excluded, validationActions: [Warn]}"),
+	in.ValidatingBindings = []chain.Binding{
+		read[chain.Binding](t, "metadata: {name: deny}\nspec: {policyName: check, validationActions: [Deny, Audit]}"),
+		read[chain.Binding](t, "metadata: {name: elsewhere}\nspec: {policyName: check, validationActions: [Warn], matchResources: {namespaceSelector: {matchLabels: {x: y}}}}"),
+		read[chain.Binding](t, "metadata: {name: excluded}\nspec: {policyName: excluded, validationActions: [Warn]}"),
 	}
 	in.Validating = []admissionv1.ValidatingWebhookConfiguration{read[admissionv1.ValidatingWebhookConfiguration](t, "metadata: {name: pillion}\nwebhooks: ["+webhookOf("verify.pillion.dev", aboutPods)+"]")}
 	found, err := chain.Of(in)
@@ -158,11 +158,11 @@ func TestAPolicyDependsOnWhatIsNotRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var in chain.Input
 			in.Pod, in.Namespace = podOf(t, aPod), templates.Namespace{Name: "shop"}
-			in.MutatingPolicies = []admissionv1.MutatingAdmissionPolicy{read[admissionv1.MutatingAdmissionPolicy](t, "metadata: {name: p}\n"+c.policy)}
-			in.ValidatingPolicies = []admissionv1.ValidatingAdmissionPolicy{read[admissionv1.ValidatingAdmissionPolicy](t, "metadata: {name: p}\n"+c.policy)}
+			in.MutatingPolicies = []chain.Policy{read[chain.Policy](t, "metadata: {name: p}\n"+c.policy)}
+			in.ValidatingPolicies = []chain.Policy{read[chain.Policy](t, "metadata: {name: p}\n"+c.policy)}
 			if c.binding != "" {
-				in.MutatingBindings = []admissionv1.MutatingAdmissionPolicyBinding{read[admissionv1.MutatingAdmissionPolicyBinding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
-				in.ValidatingBindings = []admissionv1.ValidatingAdmissionPolicyBinding{read[admissionv1.ValidatingAdmissionPolicyBinding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
+				in.MutatingBindings = []chain.Binding{read[chain.Binding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
+				in.ValidatingBindings = []chain.Binding{read[chain.Binding](t, "metadata: {name: b}\nspec: {policyName: "+c.binding+"}")}
 			}
 			if c.unread {
 				in.Unread = []string{chain.MutatingBindings, chain.ValidatingBindings}

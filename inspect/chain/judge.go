@@ -74,62 +74,35 @@ func (j *judge) webhook(w check.Webhook) (Meets, string) {
 	return j.conditions(w.MatchConditions, w.FailurePolicy)
 }
 
-// binding is a binding of a policy.
-type binding struct {
-	name      string
-	resources *admissionv1.MatchResources
-	actions   []admissionv1.ValidationAction
-}
-
-// policy is what decides whether a pod meets a policy.
-type policy struct {
-	kind, name string
-	// again: it is asked again once a later one has changed the pod.
-	again       bool
-	constraints *admissionv1.MatchResources
-	conditions  []admissionv1.MatchCondition
-	failure     *admissionv1.FailurePolicyType
-	params      *admissionv1.ParamKind
-	bindings    []binding
-	// unread: the bindings could not be read.
-	unread bool
-}
-
 // policy says whether the pod meets a policy: its constraints, one of its bindings, and its
-// conditions. Actions are those of the bindings that it meets.
-func (j *judge) policy(p policy) (m Meets, why string, actions []string) {
-	if p.constraints == nil {
+// conditions. Actions are those of the bindings that it meets. Unread: the bindings could not be read.
+func (j *judge) policy(p Policy, bindings []Binding, unread bool) (m Meets, why string, actions []string) {
+	if p.Spec.MatchConstraints == nil {
 		return No, "it has no matchConstraints", nil
 	}
-	if no := j.resources(p.constraints); no != "" {
+	if no := j.resources(p.Spec.MatchConstraints); no != "" {
 		return No, no, nil
 	}
 	var names []string
-	for _, b := range p.bindings {
-		if b.resources != nil {
-			if no := j.resources(b.resources); no != "" {
-				continue
-			}
-		}
-		names = append(names, b.name)
-		for _, a := range b.actions {
-			actions = append(actions, string(a))
+	for _, b := range bindings {
+		if r := b.Spec.MatchResources; r == nil || j.resources(r) == "" {
+			names, actions = append(names, b.Name), append(actions, b.Spec.ValidationActions...)
 		}
 	}
 	switch {
-	case p.unread:
-	case len(p.bindings) == 0:
+	case unread:
+	case len(bindings) == 0:
 		return No, "no binding names it", nil
 	case len(names) == 0:
 		return No, "none of its bindings selects the pod", nil
 	}
-	m, why = j.conditions(p.conditions, p.failure)
+	m, why = j.conditions(p.Spec.MatchConditions, p.Spec.FailurePolicy)
 	switch {
 	case m == No:
-	case p.unread:
+	case unread:
 		m, why = Depends, "its bindings cannot be read; "+why
-	case p.params != nil:
-		m, why = Depends, fmt.Sprintf("bound by %s; its parameters (%s) are not read, and where there are none it may not apply; %s", strings.Join(names, ", "), p.params.Kind, why)
+	case p.Spec.ParamKind != nil:
+		m, why = Depends, fmt.Sprintf("bound by %s; its parameters (%s) are not read, and where there are none it may not apply; %s", strings.Join(names, ", "), p.Spec.ParamKind.Kind, why)
 	default:
 		why = "bound by " + strings.Join(names, ", ") + "; " + why
 	}

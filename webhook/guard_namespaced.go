@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -41,6 +42,9 @@ func (g guard) writeNamespaced(_ context.Context, r *Review) (Response, error) {
 	}
 	if _, shadowed := g.options.Templates().Find(object.Name); shadowed {
 		warnings = append(warnings, fmt.Sprintf("a template of the cluster has the name %s, and counts; this object has no effect", object.Name))
+	}
+	if slices.Contains(g.options.ExcludedNamespaces, r.Namespace) {
+		warnings = append(warnings, fmt.Sprintf("namespace %s is excluded (excludedNamespaces, or Pillion's own), so no pod there is injected; this object has no effect", r.Namespace))
 	}
 	return Allowed(warnings...), nil
 }

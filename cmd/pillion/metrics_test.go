@@ -254,7 +254,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"pillion_template_canary_workloads.state":         code([]string{"failing", "healthy"}),
 		"template":                                     "the name of a template in force",
 		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's, or `" + webhook.NamespacedTemplate + "` for all templates of namespaces",
-		"pillion_namespaced_templates.reason":          "`Compiled`, or why they are not in force: `CompileFailed`, `Shadowed`, `TooMany`, `TooExpensive`, `NoRoom`",
+		"pillion_namespaced_templates.reason":          "`Compiled`, or why they are not in force: `CompileFailed`, `Shadowed`, `TooMany`, `TooExpensive`, `NoRoom`, `NamespaceExcluded`, `SwitchedOff`",
 		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
 		"exception":         "the name of an exception of the template",
 		"pod_namespace":     "one of the 20 namespaces with the most such pods, or `(others)`",

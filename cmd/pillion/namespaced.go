@@ -18,17 +18,19 @@ import (
 type namespacedTemplates struct {
 	*store.Namespaced
 	status *store.StatusWriter
+	served bool
 }
 
-// newNamespacedTemplates attaches the templates of namespaces to the set. It returns nil where they
-// are not served.
+// newNamespacedTemplates attaches the templates of namespaces to the set. Where they are not served it
+// only says so in their statuses. It returns nil where no templates of the cluster are.
 func newNamespacedTemplates(c serveConfig, client kubernetes.Interface, metadataClient metadata.Interface, compile templates.Options, set *store.Templates, log *slog.Logger) *namespacedTemplates {
-	if !c.NamespacedTemplates {
+	if !c.ClusterTemplates {
 		return nil
 	}
 	n := &namespacedTemplates{
 		Namespaced: store.NewNamespaced(store.NamespacedOptions{
 			Metadata: metadataClient, Group: c.AnnotationPrefix, Compile: compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
+			SwitchedOff: !c.NamespacedTemplates, Excluded: c.ExcludedNamespaces,
 			Read: func(ctx context.Context, namespace, name string) ([]byte, error) {
 				return client.CoreV1().RESTClient().Get().AbsPath("/apis", c.AnnotationPrefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
 					SetHeader("Accept", "application/json").DoRaw(ctx)
@@ -36,14 +38,16 @@ func newNamespacedTemplates(c serveConfig, client kubernetes.Interface, metadata
 		}),
 		status: store.NewNamespacedStatusWriter(metadataClient, c.AnnotationPrefix, log),
 	}
-	set.Attach(n.Namespaced)
+	if n.served = c.NamespacedTemplates; n.served {
+		set.Attach(n.Namespaced)
+	}
 	n.OnVerdicts(n.status.ObserveNamespace)
 	return n
 }
 
 // loaded is [store.Namespaced.Loaded]. Where templates of namespaces are not served it returns nil.
 func (n *namespacedTemplates) loaded() error {
-	if n == nil {
+	if n == nil || !n.served {
 		return nil
 	}
 	return n.Loaded()
@@ -59,7 +63,7 @@ func (n *namespacedTemplates) run(mayWrite func() error) []func(context.Context)
 
 // count returns how many templates a namespace has, for the guard; nil where they are not served.
 func (n *namespacedTemplates) count() func(namespace string) int {
-	if n == nil {
+	if n == nil || !n.served {
 		return nil
 	}
 	return n.Count

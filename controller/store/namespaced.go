@@ -64,11 +64,15 @@ const (
 	// NoRoom: the templates of all namespaces cost more than Pillion has memory for, and those of
 	// this one are among the most expensive.
 	NoRoom = "NoRoom"
+	// NamespaceExcluded: the admin keeps Pillion out of the namespace.
+	NamespaceExcluded = "NamespaceExcluded"
+	// SwitchedOff: the admin has no templates of namespaces served.
+	SwitchedOff = "SwitchedOff"
 )
 
 const noRoom = "the templates of all namespaces cost more than Pillion has memory for, and those of this namespace are among the most expensive; write fewer expressions, or have the cluster's admin raise Pillion's memory limit"
 
-// NamespacedOptions are what [NewNamespaced] needs. All fields are required.
+// NamespacedOptions are what [NewNamespaced] needs. All fields but the last two are required.
 type NamespacedOptions struct {
 	// Metadata needs the verbs list and watch on the resource [NamespacedResource] of the API group
 	// Group, and the verb get on its CRD. Read needs the verb get on the resource: it returns the
@@ -81,6 +85,22 @@ type NamespacedOptions struct {
 	// Budget is what the templates of all namespaces may cost together, in bytes of memory.
 	Budget int64
 	Logger *slog.Logger
+	// SwitchedOff: no template is in force, and their statuses say so.
+	SwitchedOff bool
+	// Excluded are the namespaces whose templates are not in force.
+	Excluded []string
+}
+
+// outOfForce returns why no template of a namespace is in force, as the reason of the condition Ready
+// and in words.
+func (o *NamespacedOptions) outOfForce(namespace string) (reason string, err error) {
+	switch {
+	case o.SwitchedOff:
+		return SwitchedOff, errors.New("templates of namespaces are switched off (namespacedTemplates.enabled=false); this one is not in force: have the cluster's admin switch them on, or delete it")
+	case slices.Contains(o.Excluded, namespace):
+		return NamespaceExcluded, fmt.Errorf("namespace %s is excluded (excludedNamespaces, or Pillion's own), so no pod there is injected; write the template in another namespace", namespace)
+	}
+	return "", nil
 }
 
 // Namespaced follows the templates that namespaces have of their own. It knows of all objects their
@@ -147,11 +167,16 @@ type namespacedTemplate struct {
 	lost bool
 }
 
+// uncounted reports whether the template counts nowhere, whatever its spec is.
+func (k *namespacedTemplate) uncounted() bool {
+	return k.reason == TooMany || k.reason == NamespaceExcluded || k.reason == SwitchedOff
+}
+
 // ready returns the reason of the condition Ready.
 func (k *namespacedTemplate) ready() string {
 	switch {
-	case k.reason == TooMany:
-		return TooMany
+	case k.uncounted():
+		return k.reason
 	case k.shadowed:
 		return Shadowed
 	case k.noRoom != nil:
@@ -369,7 +394,7 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 		if before != nil && before.lost {
 			before = nil
 		}
-		if i >= templates.MaxInNamespace {
+		if out, _ := n.o.outOfForce(m.Namespace); out == "" && i >= templates.MaxInNamespace {
 			k := &namespacedTemplate{Object: objectAt(m, before), reason: TooMany,
 				err: fmt.Errorf("the namespace has %d older templates, and no more count; delete this one, or another and then touch this one", templates.MaxInNamespace)}
 			now[m.Name] = k
@@ -397,7 +422,7 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 func (n *Namespaced) keepLost(ctx context.Context, namespace string, now, known map[string]*namespacedTemplate) error {
 	var crd *metav1.PartialObjectMetadata
 	for name, k := range known {
-		if now[name] != nil || k.reason == TooMany {
+		if now[name] != nil || k.uncounted() {
 			continue
 		}
 		if !k.lost {
@@ -508,6 +533,9 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 	if json.Unmarshal(object.Status, &k.Status) != nil {
 		k.Status = v1alpha1.SidecarTemplateStatus{} // it is going to be written anew
 	}
+	if k.reason, k.err = n.o.outOfForce(m.Namespace); k.reason != "" {
+		return k, nil
+	}
 	options := n.o.Compile
 	options.Source = templates.SourceIn(m.Namespace, m.Name)
 	if err := templates.TooLarge(object.Spec); err != nil {
@@ -593,7 +621,7 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 		if !k.lost {
 			verdicts = append(verdicts, v)
 		}
-		if k.reason != TooMany {
+		if !k.uncounted() {
 			entries = append(entries, e)
 		}
 	}
@@ -654,7 +682,7 @@ func (n *Namespaced) Count(namespace string) int {
 func (n *Namespaced) Reasons() map[string]int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooExpensive: 0, NoRoom: 0}
+	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooExpensive: 0, NoRoom: 0, NamespaceExcluded: 0, SwitchedOff: 0}
 	for _, s := range n.namespaces {
 		for _, k := range s.known {
 			if !k.lost { // else there is no object

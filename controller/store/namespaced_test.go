@@ -30,6 +30,9 @@ type tenants struct {
 	specs map[string]string
 	reads map[string]int
 	meta  []runtime.Object
+	// off and excluded are of the options.
+	off      bool
+	excluded []string
 }
 
 func (w *tenants) add(namespace, name, spec string, age time.Duration) {
@@ -61,7 +64,7 @@ func (w *tenants) run(t *testing.T, budget int64, cluster ...templates.Entry) (*
 	}
 	client := fake.NewSimpleMetadataClient(scheme, w.meta...)
 	log := slog.New(slog.DiscardHandler)
-	n := NewNamespaced(NamespacedOptions{Metadata: client, Group: "pillion.dev", Read: w.read, Budget: budget, Logger: log, Compile: templates.Options{}})
+	n := NewNamespaced(NamespacedOptions{Metadata: client, Group: "pillion.dev", Read: w.read, Budget: budget, Logger: log, Compile: templates.Options{}, SwitchedOff: w.off, Excluded: w.excluded})
 	store := New(Options{Logger: log})
 	store.set.Store(templates.NewSet(cluster))
 	store.Attach(n)
@@ -286,6 +289,39 @@ func TestATemplateWithoutRoomIsBrokenForThePodsThatItMatches(t *testing.T) {
 		}
 		if !set.MatchedIn(templates.Namespace{Name: namespace}) && !set.In(namespace).MatchedIn(templates.Namespace{Name: namespace}) {
 			t.Errorf("%s: no template matches", namespace)
+		}
+	}
+}
+
+// What no pod gets says so in its status, and does not hold the room of others.
+func TestTemplatesThatNoPodGetsAreNotInForce(t *testing.T) {
+	w := newTenants()
+	w.excluded = []string{"kube-system"}
+	for i := range 22 {
+		w.add("kube-system", fmt.Sprintf("t%02d", i), small, 0)
+	}
+	w.add("kube-system", "bad", `{"nome": "x"}`, 0)
+	w.add("shop", "own", small, 0)
+	for _, off := range []bool{false, true} {
+		w.off = off
+		set, reasons := w.run(t, 1<<30)
+		if len(reasons) != 24 {
+			t.Errorf("switched off %t: verdicts on %d objects", off, len(reasons))
+		}
+		for name, got := range reasons {
+			want := NamespaceExcluded
+			switch {
+			case off:
+				want = SwitchedOff
+			case name == "shop/own":
+				want = Compiled
+			}
+			if got != want {
+				t.Errorf("switched off %t: %s is %s, want %s", off, name, got, want)
+			}
+		}
+		if all := set.Namespaces(); len(all["kube-system"].Entries()) > 0 || (len(all["shop"].Entries()) == 1) == off {
+			t.Errorf("switched off %t: in force are %v", off, all)
 		}
 	}
 }

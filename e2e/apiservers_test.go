@@ -2,12 +2,18 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -43,11 +49,35 @@ func apiServers(t *testing.T) []*apiServer {
 		}
 	}
 	t.Cleanup(func() {
-		if t.Failed() {
-			showLogs(g)
+		for _, s := range all {
+			_ = s.Signal(syscall.SIGCONT) // an error means that it is stopped, and the test says so
 		}
 	})
 	return all
+}
+
+// newPlace makes a namespace through the API server, with a service account of its own, so that pods
+// need no controller. It returns the namespace's name, and a function that makes a pod for it.
+func (s *apiServer) newPlace(t *testing.T, annotations, labels map[string]string) (string, func(name string) *corev1.Pod) {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Annotations: annotations, Labels: labels}}
+	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.CoreV1().Namespaces().Delete(context.Background(), object.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+	if _, err := s.client.CoreV1().ServiceAccounts(object.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return object.Name, func(name string) *corev1.Pod {
+		pod := newPod(name, nil)
+		pod.Spec.ServiceAccountName = account.Name
+		return pod
+	}
 }
 
 // create creates the pod through this API server.
@@ -95,4 +125,206 @@ func TestWithSeveralAPIServersOneMayBeAway(t *testing.T) {
 	for _, r := range shared.Replicas(ground.Namespace) {
 		eventually(t, soon, func() error { return metric(r, `pillion_cache_state{`, `state="current"`, " 1") })
 	}
+}
+
+// late is how much later API servers 2 and 3 learn of changes, and the replicas that prefer them.
+const late = 300 * time.Millisecond
+
+// behind has all API servers but the first learn of changes late, until the test ends.
+func behind(t *testing.T, all []*apiServer) {
+	t.Helper()
+	for _, s := range all[1:] {
+		s.Lag(late)
+	}
+	t.Cleanup(func() {
+		for _, s := range all[1:] {
+			s.Lag(0)
+		}
+	})
+}
+
+// loads begins a load through each API server of pods that get a sidecar of that name. Call the
+// result to end them: no pod may be refused or bare.
+func loads(t *testing.T, all []*apiServer, n *namespace, name string) (end func()) {
+	t.Helper()
+	var each []*podLoad
+	for _, s := range all {
+		s.injects(t, n.name, name)
+		each = append(each, underLoad(t, &namespace{name: n.name, client: s.client}, name))
+	}
+	return func() {
+		t.Helper()
+		for i, l := range each {
+			l.stop(t)
+			t.Attr(fmt.Sprintf("pods-through-API-server-%d", i+1), l.String())
+			if l.counts()[injected] < 10 {
+				t.Errorf("pods through API server %d: %s; want many", i+1, l)
+			}
+		}
+	}
+}
+
+// A namespace that an API server has not seen yet is read live by it.
+func TestWithSeveralAPIServersAPodOfANewNamespaceIsInjectedThroughEachAtOnce(t *testing.T) {
+	all := apiServers(t)
+	behind(t, all)
+	for i := range all {
+		name, pod := all[0].newPlace(t, asking("fluent-bit"), nil)
+		for k := range all {
+			s := all[(i+k)%len(all)]
+			if got, err := s.create(t.Context(), name, pod(fmt.Sprint("web-", s.number)), metav1.CreateOptions{}); err != nil || sidecar(got, "fluent-bit") == nil {
+				t.Errorf("the first pod through API server %d has the containers %s (%v)", s.number, containerNames(got), err)
+			}
+		}
+	}
+}
+
+// The API server that took the annotation calls Pillion at once, and whichever replica answers has its
+// cache contradicted by the entry. The others call it when they have seen the label.
+func TestWithSeveralAPIServersPodsOfAnAnnotatedNamespaceAreInjectedOnceTheAPIServerHasSeenIt(t *testing.T) {
+	all := apiServers(t)
+	n := newNamespace(t, nil, nil)
+	for _, s := range all {
+		eventually(t, soon, func() error {
+			_, err := s.create(t.Context(), n.name, newPod("web", nil), dryRun)
+			return err
+		})
+	}
+	behind(t, all)
+	patch := []byte(`{"metadata":{"annotations":{"pillion.dev/inject":"fluent-bit"}}}`)
+	if _, err := all[0].client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	var pods sync.WaitGroup
+	for range 20 { // on as many connections, to all replicas
+		pods.Go(func() {
+			if pod, err := all[0].create(t.Context(), n.name, newPod("web", nil), dryRun); err != nil || sidecar(pod, "fluent-bit") == nil {
+				t.Errorf("right after the annotation a pod has the containers %s (%v)", containerNames(pod), err)
+			}
+		})
+	}
+	for _, s := range all[1:] {
+		pods.Go(func() {
+			var last time.Duration
+			for time.Since(began) < late+2*time.Second {
+				asked := time.Since(began)
+				pod, err := s.create(t.Context(), n.name, newPod("web", nil), dryRun)
+				if err != nil {
+					t.Errorf("%s after the annotation: %v", asked, err)
+				} else if sidecar(pod, "fluent-bit") == nil {
+					last = asked
+				}
+			}
+			t.Attr(fmt.Sprintf("bare-through-API-server-%d", s.number), fmt.Sprintf("until %s; it is %s late", last, late))
+			if last > late+time.Second {
+				t.Errorf("pods through API server %d were bare until %s after the annotation, want about %s", s.number, last, late)
+			}
+		})
+	}
+	pods.Wait()
+}
+
+// One replica mutates a pod and another verifies it, each with what its own API server says.
+func TestWithSeveralAPIServersNoPodIsRefusedWhileARequiredTemplateChanges(t *testing.T) {
+	all := apiServers(t)
+	m, n := newRequiredBy(t, strings.Replace(sidecarSpec, "default: info}", "default: info, setBy: [Namespace]}", 1), nil)
+	behind(t, all)
+	end := loads(t, all, n, m.name)
+	for i := range 4 {
+		changed := m
+		changed.spec = strings.ReplaceAll(m.spec, "NAME:1", fmt.Sprint("NAME:", i+2))
+		must(t, changed.yaml(), "kubectl", "apply", "-f", "-")
+		time.Sleep(700 * time.Millisecond)
+		must(t, "", "kubectl", "annotate", "--overwrite", "namespace", n.name, m.name+".pillion.dev/log-level="+[]string{"debug", "error"}[i%2])
+		time.Sleep(700 * time.Millisecond)
+	}
+	end()
+}
+
+// An API server that hangs has old caches for a moment when it goes on.
+func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t *testing.T) {
+	all := apiServers(t)
+	m, n := newRequired(t, nil)
+	for _, s := range all {
+		s.injects(t, n.name, m.name)
+	}
+	hung := all[1]
+	for round := range 3 {
+		if err := hung.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		// The sidecar changes meanwhile, and a namespace comes under the template.
+		m.spec = strings.ReplaceAll(m.spec, fmt.Sprint("NAME:", round+1), fmt.Sprint("NAME:", round+2))
+		must(t, m.yaml(), "kubectl", "apply", "-f", "-")
+		fresh, pod := all[0].newPlace(t, nil, map[string]string{"team": labelOf(t, n.name, "team")})
+		for _, s := range []*apiServer{all[0], all[2]} {
+			got, err := s.create(t.Context(), fresh, pod("web"), dryRun)
+			if err != nil || sidecar(got, m.name) == nil {
+				t.Errorf("while API server %d hangs, a pod through %d has the containers %s (%v)", hung.number, s.number, containerNames(got), err)
+			}
+		}
+		if round == 0 {
+			time.Sleep(6 * time.Second) // the replica that talked to it notices
+		}
+		if err := hung.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			for _, in := range []string{n.name, fresh} {
+				web := pod(fmt.Sprint("web-", i))
+				web.Annotations = asking("false")
+				if in == n.name {
+					web.Spec.ServiceAccountName = ""
+				}
+				got, err := hung.create(t.Context(), in, web, dryRun)
+				if err != nil || sidecar(got, m.name) == nil {
+					t.Errorf("pod %d of %s has the containers %s (%v)", i, in, containerNames(got), err)
+				}
+			}
+		}
+	}
+	eventually(t, soon, func() error { return proven("1") })
+}
+
+// labelOf is the value of a namespace's label.
+func labelOf(t *testing.T, namespace, key string) string {
+	t.Helper()
+	object, err := client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return object.Labels[key]
+}
+
+// Certificates live for seconds, so that the test holds what a cluster meets in years.
+func TestWithSeveralAPIServersNoPodIsLostWhileCertificatesAreReplaced(t *testing.T) {
+	all := apiServers(t)
+	settings := func(args ...string) {
+		t.Helper()
+		must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, args...)...)
+		ctx := context.Background()
+		err := shared.Scale(ctx, ground.Namespace, 0)
+		deleted := client.CoreV1().Secrets(ground.Namespace).Delete(ctx, caSecret, metav1.DeleteOptions{}) // its CA lives for a year
+		if err := errors.Join(err, deleted, shared.Scale(ctx, ground.Namespace, len(all))); err != nil {
+			t.Error(err)
+		}
+	}
+	settings(append(slices.Clone(installed), flags([]string{"shutdown.delaySeconds=0", "certs.caDuration=20s", "certs.leafDuration=6s", "certs.settle=1s"})...)...)
+	defer func() { settings(installed...) }()
+	r := &rotating{home: ground.Namespace, webhooks: ground.Release, server: ground.Release + "." + ground.Namespace + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	behind(t, all)
+	end := loads(t, all, n, "fluent-bit")
+	took := eventually(t, 2*soon, func() error {
+		if err := r.verified(t.Context()); err != nil {
+			return err
+		}
+		if len(r.cas) < 3 || len(r.leaves) < 9 {
+			return fmt.Errorf("%d certificates of %d CAs were served, want 9 of 3", len(r.leaves), len(r.cas))
+		}
+		return nil
+	})
+	t.Attr("certificates", fmt.Sprintf("%d of %d CAs in %s", len(r.leaves), len(r.cas), took))
+	end()
 }

@@ -9,7 +9,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -57,13 +56,15 @@ func PodProxy(ctx context.Context, client kubernetes.Interface, namespace, pod s
 
 // ServerVersion returns a function that reads the API server's /version, which is JSON.
 func ServerVersion(client kubernetes.Interface) func(ctx context.Context) ([]byte, error) {
-	return func(ctx context.Context) ([]byte, error) {
-		return client.CoreV1().RESTClient().Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
-	}
+	return func(ctx context.Context) ([]byte, error) { return version(client).DoRaw(ctx) }
 }
 
-// AnyServerVersion returns a function that reads /version on a new connection each time: where a load
-// balancer stands before several API servers, any of them may answer.
+func version(client kubernetes.Interface) *rest.Request {
+	return client.CoreV1().RESTClient().Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON)
+}
+
+// AnyServerVersion is [ServerVersion] on a new connection each time: where a load balancer stands before
+// several API servers, any of them may answer.
 func AnyServerVersion(config *rest.Config) (func(ctx context.Context) ([]byte, error), error) {
 	own := rest.CopyConfig(config)
 	if own.Dial == nil { // clients share the connections of the default
@@ -73,10 +74,8 @@ func AnyServerVersion(config *rest.Config) (func(ctx context.Context) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	read := ServerVersion(client)
 	return func(ctx context.Context) ([]byte, error) {
-		defer utilnet.CloseIdleConnectionsFor(client.CoreV1().RESTClient().(*rest.RESTClient).Client.Transport)
-		return read(ctx)
+		return version(client).SetHeader("Connection", "close").DoRaw(ctx)
 	}, nil
 }
 

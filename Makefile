@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults soak idle attacks fuzz bench bench-e2e load docs pictures clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer image up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs pictures clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -165,6 +165,14 @@ TEMPLATES ?= 100
 idle: build ## what Pillion takes of memory in a cluster of NAMESPACES (10000) and TEMPLATES (100), on a Kubernetes of its own
 	@$(E2E) go build -o ../.cache/idle ./cmd/idle
 	@.cache/idle -namespaces $(NAMESPACES) -templates $(TEMPLATES)
+
+DAY ?= 10m
+PODS ?= 100000
+day: TEMPLATES = 200
+day: ground ## a day of a large cluster in DAY (10m): PODS (100000) made and deleted, memory, events, requests and etcd's growth; the last line counts
+	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE))
+	@$(E2E) go build -o ../.cache/day ./cmd/day
+	@$(CONTROLPLANE) .cache/day -namespaces $(NAMESPACES) -templates $(TEMPLATES) -pods $(PODS) -day $(DAY)
 
 ATTACK ?= 4s
 attacks: ground ## what hostile loads take of memory and time, ATTACK=4s each; a line for each attack

@@ -33,15 +33,20 @@ type Cluster struct {
 	Client kubernetes.Interface
 }
 
+// Timed are the options for what measures time: the programs are optimised as for everybody.
+func Timed() ground.Options {
+	options := ground.FromEnvironment()
+	options.Measured = true
+	return options
+}
+
 // Start starts one and installs the chart with values, arguments of helm, in one replica.
 // Progress is written to out. When it fails, nothing is left.
-func Start(ctx context.Context, out io.Writer, values ...string) (_ *Cluster, err error) {
+func Start(ctx context.Context, options ground.Options, out io.Writer, values ...string) (_ *Cluster, err error) {
 	checkout, err := ground.FindCheckout(".")
 	if err != nil {
 		return nil, err
 	}
-	options := ground.FromEnvironment()
-	options.Measured = true
 	g, err := ground.StartControlPlane(ctx, checkout, options, out)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/e2e/measure"
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
-// clients is how many objects are made at the same time.
-const clients = 32
+// How many namespaces and how many templates are made at the same time. A template takes Pillion a
+// moment to compile.
+const namespaceClients, templateClients = 32, 4
 
 // lastApplied is the annotation in which kubectl apply notes what it was given.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -29,19 +29,26 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 // manager is the field manager of kubectl apply.
 var manager = metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}
 
-// fill makes the namespaces and templates, and writes to out how far it is.
-func fill(ctx context.Context, cluster *measure.Cluster, p plan, out io.Writer) error {
-	objects, err := dynamic.NewForConfig(cluster.Config)
+// A Filling is what a large cluster has: namespaces and SidecarTemplates, as people make them with
+// kubectl apply. Each namespace asks for fluent-bit, in one of several templates made of the
+// library's.
+type Filling struct {
+	Namespaces, Templates int
+	kinds                 kinds
+}
+
+// Fill makes the namespaces and templates, and writes to out how far it is.
+func (c *Cluster) Fill(ctx context.Context, f Filling, out io.Writer) error {
+	objects, err := dynamic.NewForConfig(c.Config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	kinds, err := readLibrary()
-	if err != nil {
+	if f.kinds, err = readLibrary(); err != nil {
 		return err
 	}
 	templates := objects.Resource(schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"})
-	err = each(ctx, out, "templates", p.templates, func(ctx context.Context, i int) error {
-		template, err := kinds.template(i)
+	err = each(ctx, out, "templates", f.Templates, templateClients, func(ctx context.Context, i int) error {
+		template, err := f.kinds.template(i)
 		if err != nil {
 			return err
 		}
@@ -51,14 +58,14 @@ func fill(ctx context.Context, cluster *measure.Cluster, p plan, out io.Writer) 
 	if err != nil {
 		return err
 	}
-	return each(ctx, out, "namespaces", p.namespaces, func(ctx context.Context, i int) error {
-		_, err := cluster.Client.CoreV1().Namespaces().Create(ctx, namespace(i), manager)
+	return each(ctx, out, "namespaces", f.Namespaces, namespaceClients, func(ctx context.Context, i int) error {
+		_, err := c.Client.CoreV1().Namespaces().Create(ctx, f.namespace(i), manager)
 		return err
 	})
 }
 
-// each calls do for 0 to n-1, several at the same time.
-func each(ctx context.Context, out io.Writer, what string, n int, do func(context.Context, int) error) error {
+// each calls do for 0 to n-1, so many at the same time.
+func each(ctx context.Context, out io.Writer, what string, n, clients int, do func(context.Context, int) error) error {
 	began := time.Now()
 	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -80,27 +87,34 @@ func each(ctx context.Context, out io.Writer, what string, n int, do func(contex
 	return group.Wait()
 }
 
+var stages = []string{"dev", "test", "staging", "production"}
+
+// NamespaceName is the name of number i of the namespaces that [Cluster.Fill] makes.
+func NamespaceName(i int) string { return fmt.Sprintf("team-%04d-%s", i/4, stages[i%4]) }
+
 // namespace is number i, with the labels and annotations that a platform team's tools give
 // to a team's namespace.
-func namespace(i int) *corev1.Namespace {
+func (f Filling) namespace(i int) *corev1.Namespace {
 	team := i / 4
-	name := fmt.Sprintf("team-%04d-%s", team, []string{"dev", "test", "staging", "production"}[i%4])
+	// The library is there several times. A team uses one of them.
+	copyOf := fmt.Sprintf("%04d", team%max(1, f.Templates/len(f.kinds)))
 	ns := &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name,
+			Name: NamespaceName(i),
 			Labels: map[string]string{
-				"app.kubernetes.io/managed-by":               "platform",
-				"cost-center":                                fmt.Sprint("cc-", 1000+team%300),
-				"environment":                                []string{"dev", "test", "staging", "production"}[i%4],
-				"pod-security.kubernetes.io/enforce":         "restricted",
+				"app.kubernetes.io/managed-by":       "platform",
+				"cost-center":                        fmt.Sprint("cc-", 1000+team%300),
+				"environment":                        stages[i%4],
+				"library":                            copyOf,
+				"pod-security.kubernetes.io/enforce": "restricted",
 				"pod-security.kubernetes.io/enforce-version": "latest",
 				"team": fmt.Sprintf("team-%04d", team),
 			},
 			Annotations: map[string]string{
 				"example.com/contact":     fmt.Sprintf("team-%04d@example.com", team),
 				"example.com/description": fmt.Sprintf("The applications of team %d, in their stage number %d.", team, i%4),
-				"pillion.dev/inject":      "fluent-bit-0000",
+				"pillion.dev/inject":      "fluent-bit-" + copyOf,
 			},
 		},
 	}
@@ -130,13 +144,14 @@ func (k kinds) template(i int) (*unstructured.Unstructured, error) {
 	if err := yaml.Unmarshal([]byte(k[i%len(k)]), &t.Object); err != nil {
 		return nil, fmt.Errorf("reading a template of the library: %w", err)
 	}
-	name := fmt.Sprintf("%s-%04d", t.GetName(), i/len(k))
+	copyOf := fmt.Sprintf("%04d", i/len(k))
+	name := t.GetName() + "-" + copyOf
 	t.SetName(name)
 	t.SetLabels(map[string]string{"team": fmt.Sprintf("team-%04d", i), "app.kubernetes.io/managed-by": "platform"})
 	spec := t.Object["spec"].(map[string]any)
 	spec["description"] = fmt.Sprintf("%s For team %d.", spec["description"], i)
 	spec["order"] = int64(i % 100)
-	spec["availableTo"] = map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"team": fmt.Sprintf("team-%04d", i)}}}
+	spec["availableTo"] = map[string]any{"namespaceSelector": map[string]any{"matchLabels": map[string]any{"library": copyOf}}}
 	if i%10 == 0 {
 		spec["match"] = map[string]any{"podSelector": map[string]any{"matchLabels": map[string]any{"app.kubernetes.io/part-of": name}}}
 	}

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/prometheus/common/expfmt"
@@ -24,10 +25,19 @@ func Metric(ctx context.Context, r ground.Replica, name string, labels ...string
 		return 0, fmt.Errorf("reading the metrics of %s: %w", r.Name, err)
 	}
 	defer response.Body.Close()
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(response.Body)
+	sum, err := Sum(response.Body, name, labels...)
 	if err != nil {
 		return 0, fmt.Errorf("reading the metrics of %s: %w", r.Name, err)
+	}
+	return sum, nil
+}
+
+// Sum is the same of metrics in Prometheus's text format.
+func Sum(metrics io.Reader, name string, labels ...string) (float64, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(metrics)
+	if err != nil {
+		return 0, err
 	}
 	sum := 0.0
 series:

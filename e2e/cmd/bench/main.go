@@ -46,7 +46,7 @@ func run(ctx context.Context, rounds int) (err error) {
 	if rounds < blocks {
 		return fmt.Errorf("-rounds %d; at least %d are needed", rounds, blocks)
 	}
-	cluster, err := measure.Start(ctx, os.Stdout, "--set", "library={"+template+"}", "--set", "excludedNamespaces="+excluded())
+	cluster, err := measure.Start(ctx, measure.Timed(), os.Stdout, "--set", "library={"+template+"}", "--set", "excludedNamespaces="+excluded())
 	if err != nil {
 		return err
 	}

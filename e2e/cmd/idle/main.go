@@ -21,7 +21,7 @@ import (
 
 // plan is what is measured.
 type plan struct {
-	namespaces, templates int
+	measure.Filling
 	// settle is how long after it became ready Pillion is measured.
 	settle time.Duration
 	// target is how many MiB of resident memory are allowed.
@@ -30,8 +30,8 @@ type plan struct {
 
 func main() {
 	p := plan{}
-	flag.IntVar(&p.namespaces, "namespaces", 10_000, "how many namespaces there are")
-	flag.IntVar(&p.templates, "templates", 100, "how many SidecarTemplates there are")
+	flag.IntVar(&p.Namespaces, "namespaces", 10_000, "how many namespaces there are")
+	flag.IntVar(&p.Templates, "templates", 100, "how many SidecarTemplates there are")
 	flag.DurationVar(&p.settle, "settle", time.Minute, "how long after it became ready Pillion is measured")
 	flag.Float64Var(&p.target, "target", 112, "how many MiB of resident memory are allowed")
 	flag.Parse()
@@ -40,7 +40,7 @@ func main() {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.namespaces, p.templates, resident, heap, p.target)
+		fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.Namespaces, p.Templates, resident, heap, p.target)
 		if resident > p.target {
 			return measure.ErrMissed
 		}
@@ -51,7 +51,7 @@ func main() {
 // run fills a cluster while no Pillion runs, starts one, and measures it. It returns what is
 // resident and what the program has on its heap, garbage included, in MiB.
 func run(ctx context.Context, p plan) (resident, heap float64, err error) {
-	g, err := measure.Start(ctx, os.Stdout)
+	g, err := measure.Start(ctx, ground.FromEnvironment(), os.Stdout)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -59,7 +59,7 @@ func run(ctx context.Context, p plan) (resident, heap float64, err error) {
 	if err := g.Scale(ctx, ground.Namespace, 0); err != nil {
 		return 0, 0, err
 	}
-	if err := fill(ctx, g, p, os.Stdout); err != nil {
+	if err := g.Fill(ctx, p.Filling, os.Stdout); err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
@@ -72,8 +72,8 @@ func run(ctx context.Context, p plan) (resident, heap float64, err error) {
 	}
 	fmt.Printf("ready %.1f s after its start\n", time.Since(began).Seconds())
 	// A template that is not in force takes no memory.
-	if got, err := measure.Metric(ctx, replica, "pillion_template_info"); err != nil || int(got) != p.templates {
-		return 0, 0, fmt.Errorf("%v templates are in force (%w), want %d; the replica's log is %s", got, err, p.templates, replica.Log)
+	if got, err := measure.Metric(ctx, replica, "pillion_template_info"); err != nil || int(got) != p.Templates {
+		return 0, 0, fmt.Errorf("%v templates are in force (%w), want %d; the replica's log is %s", got, err, p.Templates, replica.Log)
 	}
 	select {
 	case <-ctx.Done():

@@ -62,7 +62,7 @@ func run(ctx context.Context, rate int, lasting time.Duration) (err error) {
 	} else {
 		fmt.Println("there is one CPU only: Pillion shares it with all else")
 	}
-	cluster, err := measure.Start(ctx, os.Stdout, "--set", "library={"+strings.Join(templates(), ",")+"}")
+	cluster, err := measure.Start(ctx, measure.Timed(), os.Stdout, "--set", "library={"+strings.Join(templates(), ",")+"}")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,121 @@
+// Command day has a large cluster live through a day in a few minutes, on a ground of its own that
+// is removed at the end: pods are made and deleted as the hours have it (see [weight]), and two
+// replicas of Pillion inject into them. Where the machine is too slow, the day takes longer.
+//
+// Its last line is
+//
+//	DAY pods=<n> failed=<n> uninjected=<n> rss_first_mb=<x> rss_last_mb=<x> events=<n> audit_per_pod=<x> etcd_bytes_per_pod=<n> p99_ms=<x>
+//
+// rss_first_mb and rss_last_mb are what a replica has in memory in the first and in the last
+// quarter of the day, medians in MiB. It exits with 1 if a bound does not hold, which it names.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
+)
+
+// plan is what the day has.
+type plan struct {
+	measure.Filling
+	pods int
+	day  time.Duration
+}
+
+const (
+	replicas = 2
+	// yesterday is how many pods are made before the day.
+	yesterday = 2000
+	// What is promised: mostGrowth is how many MiB a replica may have more in the last quarter of
+	// the day than in the first, resident and on its heap.
+	mostGrowth = 16
+	// mostRequests is how many requests of Pillion there may be for each pod: what it asks for
+	// does not depend on pods, but for events.
+	mostRequests = 0.1
+)
+
+func main() {
+	p := plan{}
+	flag.IntVar(&p.Namespaces, "namespaces", 10_000, "how many namespaces there are")
+	flag.IntVar(&p.Templates, "templates", 200, "how many SidecarTemplates there are")
+	flag.IntVar(&p.pods, "pods", 100_000, "how many pods are made and deleted")
+	flag.DurationVar(&p.day, "day", 10*time.Minute, "how long the day takes, where the machine is fast enough")
+	flag.Parse()
+	measure.Main("day", func(ctx context.Context) error { return run(ctx, p) })
+}
+
+func run(ctx context.Context, p plan) (err error) {
+	options := ground.FromEnvironment()
+	options.Balanced = true
+	cluster, err := measure.Start(ctx, options, os.Stdout, "--set", fmt.Sprint("replicas=", replicas))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	if err := cluster.Scale(ctx, ground.Namespace, replicas); err != nil {
+		return err
+	}
+	if err := cluster.Fill(ctx, p.Filling, os.Stdout); err != nil {
+		return err
+	}
+	if err := filled(ctx, cluster, p.Filling); err != nil {
+		return err
+	}
+	// The replicas have the garbage of pods when the day begins, as on every day but the first.
+	eve := &load{cluster: cluster, plan: p, due: make([]time.Duration, yesterday)}
+	if err := eve.run(ctx); err != nil {
+		return err
+	}
+	before, err := footprintOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	l := &load{cluster: cluster, plan: p, due: moments(p.pods, p.day)}
+	if err := l.run(ctx); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	after, err := footprintOf(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return report(p, l, took, before, after)
+}
+
+// report prints what became of the day, and returns an error if a bound does not hold.
+func report(p plan, l *load, took time.Duration, before, after footprint) error {
+	var wrong []string
+	bound := func(holds bool, format string, args ...any) {
+		if !holds {
+			wrong = append(wrong, fmt.Sprintf(format, args...))
+		}
+	}
+	fmt.Printf("the day took %.1f s: %d pods of %d namespaces, %d of them refused as they should be\n", took.Seconds(), len(l.took), p.Namespaces, l.refused)
+	for slice := range 8 {
+		resident, heap := l.between(float64(slice)/8, float64(slice+1)/8)
+		fmt.Printf("%02d to %02d h: a replica has %.1f MiB resident, and at least %.1f on its heap\n", slice*3, slice*3+3, resident, heap)
+	}
+	firstRSS, firstHeap := l.between(0, 0.25)
+	lastRSS, lastHeap := l.between(0.75, 1)
+	bound(l.failed == 0, "%d pods did not become what they should", l.failed)
+	bound(l.uninjected == 0, "%d pods have no sidecar", l.uninjected)
+	bound(lastRSS <= firstRSS+mostGrowth, "%.1f MiB are resident in the last quarter and %.1f in the first; %d more are allowed", lastRSS, firstRSS, mostGrowth)
+	bound(lastHeap <= firstHeap+mostGrowth, "%.1f MiB are on the heap in the last quarter and %.1f in the first; %d more are allowed", lastHeap, firstHeap, mostGrowth)
+	events, mistaken := after.events, (p.Namespaces+mistakes-1)/mistakes
+	bound(events <= mistaken, "%d events; one for each of the %d namespaces with a mistake is allowed", events, mistaken)
+	bound(events > 0, "no event tells of the %d pods that were refused", l.refused)
+	requests := float64(after.requests-before.requests) / float64(p.pods)
+	bound(requests <= mostRequests, "%.3f requests of Pillion for each pod; %g are allowed", requests, mostRequests)
+	missed := measure.Missed(wrong)
+	fmt.Printf("DAY pods=%d failed=%d uninjected=%d rss_first_mb=%.1f rss_last_mb=%.1f events=%d audit_per_pod=%.4f etcd_bytes_per_pod=%.0f p99_ms=%.1f\n",
+		len(l.took), l.failed, l.uninjected, firstRSS, lastRSS, events, requests, (after.etcd-before.etcd)/float64(p.pods), measure.Millis(measure.Quantile(l.took, 0.99)))
+	return missed
+}

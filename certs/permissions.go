@@ -50,14 +50,7 @@ func (p *permissions) await(ctx context.Context) bool {
 // permission is a problem of its own, and costs no readiness: the served leaf stays
 // served.
 func (p *permissions) watch(ctx context.Context) {
-	ticker := time.NewTicker(permissionInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for waiting.For(ctx, permissionInterval) {
 		missing, err := p.missing(ctx)
 		if err != nil {
 			p.log.Debug("checking the permissions failed", "error", err)

@@ -94,8 +94,7 @@ func TestAnUpdateOfAPodThatWasExceptedIsNotRefused(t *testing.T) {
 		pod := func(image string) string {
 			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","creationTimestamp":"` + c.created + `","labels":{"app":"` + c.app + `"},"annotations":{"port":"x"}},"spec":{` + c.more + `"containers":[{"name":"web","image":"` + image + `"}]}}`
 		}
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
-			`"namespace":"shop","operation":"UPDATE","object":` + pod("web:2") + `,"oldObject":` + pod("web:1") + `}}`
+		review := updateOf("", pod("web:2"), pod("web:1"))
 		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != c.allowed {
 			t.Errorf("%+v: %+v", c, got.Result)
 		}

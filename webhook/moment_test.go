@@ -290,8 +290,7 @@ func TestAnUpdateIsVerifiedByWhatIsInForceOnly(t *testing.T) {
 		pod := func(image string) string {
 			return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx"}]}}`
 		}
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
-			`"namespace":"shop","operation":"UPDATE","object":` + pod("registry.example.com/audit:1") + `,"oldObject":` + pod("registry.example.com/audit:2") + `}}`
+		review := updateOf("", pod("registry.example.com/audit:1"), pod("registry.example.com/audit:2"))
 		if r := decodeAnswer(t, postTo(t, fixture.verify, review)).Response; r.Allowed {
 			t.Error("an update to the image of the version before is admitted")
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/pillion-dev/pillion/controller/waiting"
 )
 
 // Check is one condition of readiness.
@@ -181,16 +183,9 @@ func (s *Server) closeWhileLeaving(next http.Handler) http.Handler {
 // answers then end their connections, and soon the idle ones are closed, too: who keeps a
 // connection would otherwise go on for hours with a replica that has left the endpoints.
 func (s *Server) followReadiness(ctx context.Context, reviews *http.Server) {
-	ticker := time.NewTicker(readyInterval)
-	defer ticker.Stop()
 	var wasReady, closed bool
 	var since time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for waiting.For(ctx, readyInterval) {
 		err := s.Ready()
 		switch {
 		case err == nil && s.withdrawn.Load():

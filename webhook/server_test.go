@@ -44,10 +44,29 @@ func startServer(t *testing.T, ctx context.Context, o ServerOptions) (s *Server,
 // awaitStopping returns when the server has taken note that it is to stop.
 func awaitStopping(t *testing.T, s *Server) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); s.Ready() == nil; time.Sleep(time.Millisecond) {
+	eventually(t, "it is not ready, since it is to stop", func() bool { return s.Ready() != nil })
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("it is ready although it is to stop")
+			t.Fatalf("not within 10s: %s", what)
 		}
+	}
+}
+
+// poster returns a function of a client that posts, and reports whether the answer ends the
+// connection.
+func poster(server net.Listener) func() (closes bool, err error) {
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	return func() (closes bool, err error) {
+		response, err := client.Post("https://"+server.Addr().String()+"/mutate", "application/json", nil)
+		if err != nil {
+			return false, err
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.Close, response.Body.Close()
 	}
 }
 
@@ -59,24 +78,11 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: 2 * time.Second, ShutdownTimeout: 10 * time.Second})
 
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	post := func() (closes bool, err error) {
-		response, err := client.Post("https://"+webhook.Addr().String()+"/mutate", "application/json", nil)
-		if err != nil {
-			return false, err
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		return response.Close, response.Body.Close()
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	post := poster(webhook)
+	eventually(t, "it serves, and keeps connections", func() bool {
 		closes, err := post()
-		if err == nil && !closes {
-			break // it serves, and the connection is kept
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not served: %v (the connection is closed: %v)", err, closes)
-		}
-	}
+		return err == nil && !closes
+	})
 	stop()
 	awaitStopping(t, s)
 	for range 3 { // the kept connection, and new ones
@@ -101,24 +107,8 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 	}}}})
 	// Two clients: one that sends reviews all the time, and one that is idle.
 	address := webhook.Addr().String()
-	busy := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	post := func() (closes bool, err error) {
-		response, err := busy.Post("https://"+address+"/mutate", "application/json", nil)
-		if err != nil {
-			return false, err
-		}
-		_, _ = io.Copy(io.Discard, response.Body)
-		return response.Close, response.Body.Close()
-	}
-	eventually := func(what string, done func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("not within 10s: %s", what)
-			}
-		}
-	}
-	eventually("it serves, and keeps connections", func() bool {
+	post := poster(webhook)
+	eventually(t, "it serves, and keeps connections", func() bool {
 		closes, err := post()
 		return err == nil && !closes
 	})
@@ -140,7 +130,7 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 
 	wrong := errors.New("the cache is wrong")
 	missing.Store(&wrong)
-	eventually("answers end their connections", func() bool {
+	eventually(t, "answers end their connections", func() bool {
 		closes, err := post()
 		return err == nil && closes
 	})
@@ -152,7 +142,7 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 		t.Errorf("Ready() = %v", err)
 	}
 	missing.Store(nil)
-	eventually("connections are kept again", func() bool {
+	eventually(t, "connections are kept again", func() bool {
 		closes, err := post()
 		return err == nil && !closes
 	})

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,6 +33,12 @@ func withAudit(t testing.TB) func(*parts) {
 	}
 }
 
+// updateOf is the review of an update of a pod, or of its subresource.
+func updateOf(subresource, pod, old string) string {
+	return fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},`+
+		`"subResource":%q,"namespace":"shop","operation":"UPDATE","object":%s,"oldObject":%s}}`, subresource, pod, old)
+}
+
 func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
 	f := newFixture(t, withAudit(t))
 	got := decodeAnswer(t, postTo(t, f.verify, reviewOf(v1Version, "", false)))
@@ -55,8 +62,7 @@ func TestTheVerifyingWebhookComparesAnUpdateWithTheOldPod(t *testing.T) {
 		return `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"initContainers":[{"name":"audit","image":"` + image + `","restartPolicy":"Always"}],"containers":[{"name":"web","image":"nginx","resources":{"limits":{"cpu":"1"}}}]}}`
 	}
 	for image, allowed := range map[string]bool{"evil:1": false, "older:1": true} {
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
-			`"namespace":"shop","operation":"UPDATE","object":` + pod(image) + `,"oldObject":` + pod("older:1") + `}}`
+		review := updateOf("", pod(image), pod("older:1"))
 		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != allowed {
 			t.Errorf("to the image %s: %+v", image, got)
 		}
@@ -71,8 +77,7 @@ func TestTheVerifyingWebhookIsAskedAboutEphemeralContainers(t *testing.T) {
 			`"containers":[{"name":"web","image":"nginx"}],"ephemeralContainers":[` + ephemeral + `]}}`
 	}
 	for target, allowed := range map[string]bool{"audit": false, "web": true} {
-		review := `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"42","kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},` +
-			`"subResource":"ephemeralcontainers","namespace":"shop","operation":"UPDATE","object":` + pod(`{"name":"debug","image":"sh:1","targetContainerName":"`+target+`"}`) + `,"oldObject":` + pod("") + `}}`
+		review := updateOf("ephemeralcontainers", pod(`{"name":"debug","image":"sh:1","targetContainerName":"`+target+`"}`), pod(""))
 		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != allowed {
 			t.Errorf("into the container %s: %+v", target, got)
 		}

@@ -74,13 +74,9 @@ func readCerts(v *viper.Viper) certsConfig {
 // only, and are checked once a second.
 const shortest = 3 * time.Second
 
-func (c certsConfig) validate(wrong func(setting string, value any, allowed string)) {
-	if !slices.Contains(providers, c.Provider) {
-		wrong("certs-provider", c.Provider, "allowed are "+strings.Join(providers, ", "))
-	}
-	if !slices.Contains(keyAlgorithms, c.KeyAlgorithm) {
-		wrong("key-algorithm", c.KeyAlgorithm, "allowed are "+strings.Join(keyAlgorithms, ", "))
-	}
+func (c certsConfig) validate(wrong complaint) {
+	wrong.unlessOneOf("certs-provider", c.Provider, providers...)
+	wrong.unlessOneOf("key-algorithm", c.KeyAlgorithm, keyAlgorithms...)
 	if c.LeafDuration < shortest || c.LeafDuration >= c.CADuration {
 		wrong("leaf-duration", c.LeafDuration, fmt.Sprintf("allowed is from %s to less than --ca-duration (%s)", shortest, c.CADuration))
 	}

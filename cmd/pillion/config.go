@@ -241,37 +241,45 @@ func list(v *viper.Viper, key string) []string {
 // labels, which the API gives 253 characters, and a template's name has 63 at most.
 const maxPrefix = 253 - len(".") - validation.DNS1123LabelMaxLength
 
+// complaint says that the value of a setting is not allowed.
+type complaint func(setting string, value any, allowed string)
+
+// unlessOneOf complains of a value that is none of those allowed.
+func (wrong complaint) unlessOneOf(setting, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		wrong(setting, value, "must be one of "+strings.Join(allowed, ", "))
+	}
+}
+
+// unlessNames complains of values that are no DNS labels.
+func (wrong complaint) unlessNames(setting, allowed string, values ...string) {
+	for _, value := range values {
+		if len(validation.IsDNS1123Label(value)) > 0 {
+			wrong(setting, value, allowed)
+		}
+	}
+}
+
 func (c serveConfig) validate() error {
 	var problems []error
-	wrong := func(setting string, value any, allowed string) {
+	wrong := complaint(func(setting string, value any, allowed string) {
 		problems = append(problems, fmt.Errorf("--%s is %q; %s", setting, fmt.Sprint(value), allowed))
-	}
+	})
 	for setting, address := range map[string]string{"listen": c.Listen, "admin-listen": c.AdminListen} {
 		if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
 			wrong(setting, address, "must be [HOST]:PORT, such as :8443")
 		}
 	}
-	for setting, name := range map[string]string{"namespace": c.Namespace, "service": c.Service} {
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong(setting, name, "must be a name of lower case letters, digits and dashes")
-		}
-	}
+	wrong.unlessNames("namespace", "must be a name of lower case letters, digits and dashes", c.Namespace)
+	wrong.unlessNames("service", "must be a name of lower case letters, digits and dashes", c.Service)
 	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 || len(c.AnnotationPrefix) > maxPrefix {
 		wrong("annotation-prefix", c.AnnotationPrefix, fmt.Sprintf("must be a DNS name of lower case letters, digits, dashes and dots, of %d characters at most", maxPrefix))
 	}
 	if c.InUseRecord != "" && len(validation.IsDNS1123Subdomain(c.InUseRecord)) > 0 {
 		wrong("in-use-record", c.InUseRecord, "must be the name of a ConfigMap, or nothing")
 	}
-	for _, name := range c.ForeignSidecars {
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong("foreign-sidecars", name, "must be names of containers: lower case letters, digits and dashes")
-		}
-	}
-	for _, name := range c.AllowMissingTemplates {
-		if len(validation.IsDNS1123Label(name)) > 0 {
-			wrong("allow-missing-templates", name, "must be names of templates")
-		}
-	}
+	wrong.unlessNames("foreign-sidecars", "must be names of containers: lower case letters, digits and dashes", c.ForeignSidecars...)
+	wrong.unlessNames("allow-missing-templates", "must be names of templates", c.AllowMissingTemplates...)
 	c.certsConfig.validate(wrong)
 	if c.UninstallMarker != "" && len(validation.IsDNS1123Subdomain(c.UninstallMarker)) > 0 {
 		wrong("uninstall-marker", c.UninstallMarker, "must be the name of a ConfigMap")
@@ -279,24 +287,16 @@ func (c serveConfig) validate() error {
 	c.enforcementConfig.validate(append(slices.Clone(c.ExcludedNamespaces), c.Namespace), wrong)
 	c.peersConfig.validate(wrong)
 	for _, name := range c.Library {
-		if !slices.Contains(library.Names(), name) {
-			wrong("library", name, "must be one of "+strings.Join(library.Names(), ", "))
-		}
+		wrong.unlessOneOf("library", name, library.Names()...)
 	}
 	for _, dir := range c.Templates {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			wrong("templates", dir, "must be a directory that exists")
 		}
 	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.LogLevel) {
-		wrong("log-level", c.LogLevel, "must be one of debug, info, warn, error")
-	}
-	if !slices.Contains([]string{"text", "json"}, c.LogFormat) {
-		wrong("log-format", c.LogFormat, "must be text or json")
-	}
-	if !slices.Contains([]string{scopeRequested, scopeAll}, c.WebhookScope) {
-		wrong("webhook-scope", c.WebhookScope, "must be Requested or All")
-	}
+	wrong.unlessOneOf("log-level", c.LogLevel, "debug", "info", "warn", "error")
+	wrong.unlessOneOf("log-format", c.LogFormat, "text", "json")
+	wrong.unlessOneOf("webhook-scope", c.WebhookScope, scopeRequested, scopeAll)
 	if c.ShutdownDelay < 0 || c.ShutdownMax <= 0 {
 		wrong("shutdown-timeout", c.ShutdownMax, "must be a positive duration such as 20s, for --shutdown-delay also 0s")
 	}

@@ -40,13 +40,9 @@ func readEnforcement(v *viper.Viper) enforcementConfig {
 }
 
 // validate needs the namespaces that Pillion keeps out of.
-func (c enforcementConfig) validate(excluded []string, wrong func(setting string, value any, allowed string)) {
-	if c.Enforcement != enforcementAuto && c.Enforcement != enforcementManual {
-		wrong("enforcement", c.Enforcement, "must be Auto or Manual")
-	}
-	if !slices.Contains(labels.Matches, c.Match) {
-		wrong("enforcement-match", c.Match, "must be one of Required, All, None")
-	}
+func (c enforcementConfig) validate(excluded []string, wrong complaint) {
+	wrong.unlessOneOf("enforcement", c.Enforcement, enforcementAuto, enforcementManual)
+	wrong.unlessOneOf("enforcement-match", string(c.Match), string(labels.MatchRequired), string(labels.MatchAll), string(labels.MatchNone))
 	if c.ProofNamespace != "" && len(validation.IsDNS1123Label(c.ProofNamespace)) > 0 {
 		wrong("proof-namespace", c.ProofNamespace, "must be a name of lower case letters, digits and dashes")
 	}

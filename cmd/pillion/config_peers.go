@@ -25,7 +25,7 @@ func readPeersConfig(v *viper.Viper) peersConfig {
 	return peersConfig{ClientCAFile: v.GetString("client-ca-file"), ClientNames: list(v, "client-names")}
 }
 
-func (c peersConfig) validate(wrong func(setting string, value any, allowed string)) {
+func (c peersConfig) validate(wrong complaint) {
 	if c.ClientCAFile == "" && len(c.ClientNames) > 0 {
 		wrong("client-names", c.ClientNames, "it needs --client-ca-file, too")
 	}

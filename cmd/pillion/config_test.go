@@ -49,7 +49,7 @@ func TestTheErrorNamesEveryWrongSetting(t *testing.T) {
 	if err == nil {
 		t.Fatal("the wrong settings are accepted")
 	}
-	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested or All"} {
+	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested, All"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)
 		}

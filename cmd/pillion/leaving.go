@@ -181,10 +181,7 @@ func (l *leaving) takeOff(ctx context.Context, swept chan struct{}) {
 			}
 			return
 		}
-		select {
-		case <-ctx.Done(): // the next sweep says what is wrong
-		case <-time.After(leavingSettle):
-		}
+		waiting.For(ctx, leavingSettle) // after its end the next sweep says what is wrong
 	}
 }
 

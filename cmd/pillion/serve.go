@@ -29,6 +29,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/usage"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/lint"
@@ -380,25 +381,17 @@ func runAll(ctx context.Context, server *webhook.Server, start time.Time, log *s
 // announceReady logs when the server becomes ready. Until then it logs, every ten seconds,
 // what is missing.
 func announceReady(ctx context.Context, server *webhook.Server, start time.Time, log *slog.Logger) {
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
 	said := start
-	for {
-		err := server.Ready()
-		if err == nil {
-			log.Info("ready", "after", time.Since(start).Round(time.Millisecond))
-			return
-		}
+	for err := server.Ready(); err != nil; err = server.Ready() {
 		if time.Since(said) > 10*time.Second {
 			said = time.Now()
 			log.Warn("not ready yet", "missing", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !waiting.For(ctx, 50*time.Millisecond) {
 			return
-		case <-ticker.C:
 		}
 	}
+	log.Info("ready", "after", time.Since(start).Round(time.Millisecond))
 }
 
 // liveSet returns the templates in force, and the writer of the status of the templates of

@@ -18,9 +18,6 @@ const (
 	MatchNone     Match = "None"
 )
 
-// Matches are all choices.
-var Matches = []Match{MatchRequired, MatchAll, MatchNone}
-
 // mayEnforce reports whether a namespace may be enforced in which this asks for sidecars.
 func (r Rules) mayEnforce(by Asker) bool {
 	switch by {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -52,7 +51,7 @@ The replicas are asked through the API server, by its proxy of pods.`,
 	}
 	placeFlags(cmd.Flags(), &c.where)
 	replicaFlag(cmd.Flags(), &c.where)
-	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
+	textOrJSON(cmd.Flags(), &c.output)
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "warnings and skipped checks count as failed")
 	nowFlag(cmd.Flags(), &c.now)
 	colourFlag(cmd.Flags(), &c.color)
@@ -60,9 +59,6 @@ The replicas are asked through the API server, by its proxy of pods.`,
 }
 
 func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
-	if c.output != "text" && c.output != "json" {
-		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
-	}
 	colors, err := newPalette(c.color, cmd.OutOrStdout())
 	if err != nil {
 		return err

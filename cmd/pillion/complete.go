@@ -67,7 +67,11 @@ func registerCompletions(root *cobra.Command) error {
 		if complete != nil && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
 			cmd.ValidArgsFunction = complete
 		}
-		for flag, complete := range flagCompletions(name) {
+		completions := flagCompletions()
+		if output := cmd.Flags().Lookup("output"); output != nil {
+			completions[output.Name] = cobra.FixedCompletions(output.Value.(choice).allowed, noFiles)
+		}
+		for flag, complete := range completions {
 			if cmd.Flags().Lookup(flag) == nil {
 				continue
 			}
@@ -85,17 +89,10 @@ func registerCompletions(root *cobra.Command) error {
 	return add(root)
 }
 
-// outputs are the values of -o, by command.
-var outputs = map[string][]string{
-	"inject": {"yaml", "json", "patch", "diff"}, "uninject": {"yaml", "json", "diff"}, "library list": {"table", "markdown"},
-	"explain": {"text", "json"}, "params": {"text", "json"}, "lint": {"text", "json"}, "promote": {"yaml", "json"}, "status": {"text", "json"}, "check": {"text", "json"}, "prove": {"text", "json"},
-}
-
-// flagCompletions are the completions of flags, for a command.
-func flagCompletions(command string) map[string]cobra.CompletionFunc {
+// flagCompletions are the completions of flags.
+func flagCompletions() map[string]cobra.CompletionFunc {
 	manifests := filesWith("yaml", "yml", "json")
 	return map[string]cobra.CompletionFunc{ // --templates takes files and folders, which shells offer by themselves
-		"output":              cobra.FixedCompletions(outputs[command], noFiles),
 		"color":               cobra.FixedCompletions(colours, noFiles),
 		"namespace":           completeNamespaces,
 		"pillion-namespace":   completeNamespaces,

@@ -56,16 +56,13 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
 	}
 	c.given.podFlags(cmd)
 	c.given.clusterFlag(cmd, &c.where)
-	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
+	textOrJSON(cmd.Flags(), &c.output)
 	cmd.Flags().BoolVar(&c.chain, "chain", false, "add every admission webhook and policy that the pod meets, in the order of calls")
 	colourFlag(cmd.Flags(), &c.colour)
 	return cmd
 }
 
 func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
-	if c.output != "text" && c.output != "json" {
-		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
-	}
 	style, err := styleFor(cmd.OutOrStdout(), c.colour)
 	if err != nil {
 		return err

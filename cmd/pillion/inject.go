@@ -38,10 +38,6 @@ Nothing in the cluster changes.`,
   pillion inject --cluster -n shop -f deployment.yaml -o diff`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, ok := writers[output]
-			if !ok {
-				return usageError{fmt.Errorf("output %q; allowed are yaml, json, patch, diff", output)}
-			}
 			s, err := o.open(cmd)
 			if err != nil {
 				return err
@@ -53,12 +49,12 @@ Nothing in the cluster changes.`,
 			if err != nil {
 				return err
 			}
-			return write.all(cmd.OutOrStdout(), results)
+			return writers[output].all(cmd.OutOrStdout(), results)
 		},
 	}
 	o.podFlags(cmd)
 	o.clusterFlag(cmd, &where)
-	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json, patch (the JSON patch of each pod) or diff")
+	outputFlag(cmd.Flags(), &output, "yaml", "yaml, json, patch (the JSON patch of each pod) or diff", "yaml", "json", "patch", "diff")
 	return cmd
 }
 

@@ -37,10 +37,6 @@ The standard is the strictest one that a restricted pod still meets after inject
 with only the required parameters set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, ok := libraryWriters[output]
-			if !ok {
-				return usageError{fmt.Errorf("output %q; allowed are table, markdown", output)}
-			}
 			var entries []libraryEntry
 			for _, name := range library.Names() {
 				e, err := describe(cmd.Context(), name)
@@ -49,10 +45,10 @@ with only the required parameters set.`,
 				}
 				entries = append(entries, e)
 			}
-			return write(cmd.OutOrStdout(), entries)
+			return libraryWriters[output](cmd.OutOrStdout(), entries)
 		},
 	}
-	list.Flags().StringVarP(&output, "output", "o", "table", "table or markdown")
+	outputFlag(list.Flags(), &output, "table", "table or markdown", "table", "markdown")
 	cmd.AddCommand(list, &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print a template's manifest",

@@ -51,10 +51,6 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := lintWriters[f.output]
-			if !ok {
-				return usageError{fmt.Errorf("output %q; allowed are text, json", f.output)}
-			}
 			if cases.test && f.output == "json" {
 				return usageError{fmt.Errorf("--test writes text; --output json is for findings alone")}
 			}
@@ -91,7 +87,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 			}
 			triedByCases(results, tested)
 			report := reportOf(results)
-			if err := write(cmd.OutOrStdout(), report); err != nil {
+			if err := lintWriters[f.output](cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
 			if err := cases.report(cmd, tested); err != nil {
@@ -104,7 +100,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		},
 	}
 	cases.flags(cmd)
-	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	textOrJSON(cmd.Flags(), &f.output)
 	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the changed templates would refuse that are not refused now")
 	placeFlags(cmd.Flags(), &f.where)
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")

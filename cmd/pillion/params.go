@@ -92,14 +92,11 @@ gets, and the level that it comes from: Default, Installer or Namespace.`,
 	c.given.kubeVersionFlag(cmd)
 	c.given.clusterFlag(cmd, &c.where)
 	cmd.Flags().StringVarP(&c.given.namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
+	textOrJSON(cmd.Flags(), &c.output)
 	return cmd
 }
 
 func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
-	if c.output != "text" && c.output != "json" {
-		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
-	}
 	if c.given.namespace != "" && !c.given.inCluster {
 		return usageError{errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
 	}

@@ -55,15 +55,12 @@ A canary that does not compile is not promoted, nor is one that is stopped, with
 	f := cmd.Flags()
 	p.flags(f)
 	f.StringSliceVar(&p.templates, "templates", nil, "with -o yaml: read SidecarTemplates from this file or directory, and from no cluster (repeatable)")
-	f.StringVarP(&p.output, "output", "o", "", "yaml or json: print the stable template, and write nothing")
+	outputFlag(f, &p.output, "", "yaml or json: print the stable template, and write nothing", "yaml", "json")
 	f.BoolVar(&p.force, "force", false, "promote a canary that is stopped")
 	return cmd
 }
 
 func (p *promoteCommand) run(cmd *cobra.Command, args []string) error {
-	if p.output != "" && p.output != "yaml" && p.output != "json" {
-		return usageError{fmt.Errorf("output %q; allowed are yaml, json", p.output)}
-	}
 	if len(p.templates) > 0 && p.output == "" {
 		return usageError{errors.New("--templates reads files, and promote changes none: add -o yaml to print the template")}
 	}

@@ -48,9 +48,6 @@ the pod.`,
   pillion prove --namespace shop --inject=`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usageError{fmt.Errorf("output %q; allowed are text, json", output)}
-			}
 			var err error
 			if p.Cluster, err = openCluster(where); err != nil {
 				return err
@@ -79,7 +76,7 @@ the pod.`,
 	f.StringVar(&p.Inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.Prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")
 	f.StringSliceVar(&excluded, "excluded-namespaces", defaultExcluded, "namespaces whose annotations name no template")
-	f.StringVarP(&output, "output", "o", "text", "text or json")
+	textOrJSON(f, &output)
 	return cmd
 }
 

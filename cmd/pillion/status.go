@@ -74,7 +74,7 @@ configurations that the replicas name, and all others that call the same Service
 	placeFlags(cmd.Flags(), &c.where)
 	replicaFlag(cmd.Flags(), &c.where)
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "only the pods of this namespace")
-	cmd.Flags().StringVarP(&c.output, "output", "o", "text", "text or json")
+	textOrJSON(cmd.Flags(), &c.output)
 	return cmd
 }
 
@@ -129,9 +129,6 @@ type configurationReport struct {
 }
 
 func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
-	if c.output != "text" && c.output != "json" {
-		return usageError{fmt.Errorf("output %q; allowed are text, json", c.output)}
-	}
 	ctx := cmd.Context()
 	cluster, err := openCluster(c.where)
 	if err != nil {

@@ -25,10 +25,6 @@ Pods without a record pass through. Nothing is printed on standard output unless
   pillion inject -f deployment.yaml | pillion uninject -f - -o diff`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write, ok := writers[output]
-			if !ok || output == "patch" {
-				return usageError{fmt.Errorf("output %q; allowed are yaml, json, diff", output)}
-			}
 			documents, err := o.documents(cmd)
 			if err != nil {
 				return err
@@ -37,12 +33,12 @@ Pods without a record pass through. Nothing is printed on standard output unless
 			if err != nil {
 				return err
 			}
-			return write.all(cmd.OutOrStdout(), results)
+			return writers[output].all(cmd.OutOrStdout(), results)
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input")
 	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
-	cmd.Flags().StringVarP(&output, "output", "o", "yaml", "yaml, json or diff")
+	outputFlag(cmd.Flags(), &output, "yaml", "yaml, json or diff", "yaml", "json", "diff")
 	return cmd
 }
 

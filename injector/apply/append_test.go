@@ -205,24 +205,6 @@ func TestASidecarsVariableIsAppendedTo(t *testing.T) {
 	}
 }
 
-func TestAnAppendedTextIsBroughtUpToDate(t *testing.T) {
-	for name, c := range map[string]struct{ env, want string }{
-		"alone":         {"", `[{"name":"JTO","value":"-new -b"}]`},
-		"at a value":    {"{name: JTO, value: v}", `[{"name":"JTO","value":"v -new -b"}]`},
-		"at a source":   {fromSecret, "[" + secretItem + `,{"name":"JTO","value":"$(JTO) -new -b"}]`},
-		"at the second": {fromSecret + ", {name: JTO, value: $(JTO) x}", "[" + secretItem + `,{"name":"JTO","value":"$(JTO) x -new -b"}]`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := webWith(t, c.env)
-			first := lawful(t, pod, java(t, "a", "-old"), java(t, "b", "-b"))
-			r := lawfulAfter(t, normal(first.Pod), pod, java(t, "a", "-new"), java(t, "b", "-b"))
-			if got := envOf(t, r.Pod); got != c.want || len(r.Warnings) > 0 {
-				t.Errorf("got  %s\nwant %s\nwarnings %q", got, c.want, r.Warnings)
-			}
-		})
-	}
-}
-
 // What others do to a variable between two calls, and what the second call does: as
 // docs/concepts/merge.md has it.
 func TestOthersChangeAVariableThatWasAppendedTo(t *testing.T) {
@@ -267,27 +249,6 @@ func TestOthersChangeAVariableThatWasAppendedTo(t *testing.T) {
 			}
 			if got := envOf(t, recordOf(t, r.Pod).Base(r.Pod)); got != c.base {
 				t.Errorf("base after the second call %s\nwant %s", got, c.base)
-			}
-		})
-	}
-}
-
-func TestATemplateThatDeletedAVariableAppendsToItNow(t *testing.T) {
-	deletes := fragment(t, "a", "spec: {containers: [{name: web, env: [{name: JTO, $patch: delete}]}]}")
-	for name, env := range map[string]string{"a value": "{name: JTO, value: v}, {name: X}", "a source": "{name: X}, " + fromSecret} {
-		t.Run(name, func(t *testing.T) {
-			pod := webWith(t, env)
-			want := envOf(t, lawful(t, pod, java(t, "a", "-a")).Pod)
-			r := mustMerge(t, lawful(t, pod, deletes).Pod, java(t, "a", "-a"))
-			if got := envOf(t, r.Pod); len(got) != len(want) {
-				t.Errorf("got  %s\nwant %s", got, want)
-			}
-			if again := mustMerge(t, r.Pod, java(t, "a", "-a")); len(again.Edits) > 0 {
-				t.Errorf("a third call edits: %s", text(again.Edits))
-			}
-			r = mustMerge(t, lawful(t, pod, java(t, "a", "-a")).Pod, deletes)
-			if got := envOf(t, r.Pod); got != `[{"name":"X"}]` {
-				t.Errorf("deleted by a newer version: %s", got)
 			}
 		})
 	}

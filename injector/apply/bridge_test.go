@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	plan "github.com/pillion-dev/pillion/injector/merge"
@@ -67,5 +66,3 @@ func pullPolicy(image any) any {
 	}
 	return "IfNotPresent"
 }
-
-var _ = json.Number("")

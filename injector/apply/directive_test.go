@@ -2,7 +2,6 @@ package apply
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -69,73 +68,6 @@ func TestAnItemThatSomebodyTookOutOfASidecarStaysOutAndANewOneComesIn(t *testing
 		`"ports":[{"containerPort":15000,"name":"admin"},{"containerPort":15001}],"resources":{"limits":{"cpu":2,"memory":"1Gi"}},"restartPolicy":"Always","workingDir":"/w"}`
 	if got := text(at(t, r.Pod, "spec", "initContainers", "0")); got != want {
 		t.Fatalf("got  %s\nwant %s", got, want)
-	}
-}
-
-func TestAnItemInAnAppContainerIsBroughtUpToDate(t *testing.T) {
-	pod := parse(t, "spec: {containers: [{name: web, image: x, livenessProbe: {httpGet: {port: 80, path: /app}}}]}")
-	with := func(value, port string) Fragment {
-		f := fragment(t, "t", "spec: {containers: [{name: web, env: [{name: ALL, value: '"+value+"'}, {name: SAME, value: x}], livenessProbe: {httpGet: {port: "+port+"}}}]}")
-		f.OnConflict = Overwrite
-		return f
-	}
-	injected := normal(lawful(t, pod, with("1", "15000")).Pod)
-	r := lawfulAfter(t, injected, pod, with("2", "15001"))
-	if got := text(at(t, r.Pod, "spec", "containers", "0")); got != `{"env":[{"name":"ALL","value":"2"},{"name":"SAME","value":"x"}],"image":"x","livenessProbe":{"httpGet":{"path":"/app","port":15001}},"name":"web"}` {
-		t.Fatalf("got %s", got)
-	}
-}
-
-func TestItemsStandBeforeAndAfterTheirNeighbours(t *testing.T) {
-	item := func(name, position string) string {
-		if position != "" {
-			position = ", $position: " + position
-		}
-		return "{name: " + name + ", image: x" + position + "}"
-	}
-	inits := func(items ...string) string { return "spec: {initContainers: [" + strings.Join(items, ", ") + "]}" }
-	for name, c := range map[string]struct {
-		own       string
-		templates []string
-		want      string
-		warning   string
-	}{
-		"before the pod's own":          {"a b", []string{inits(item("x", "{before: b}"))}, "a x b", ""},
-		"after the pod's own":           {"a b", []string{inits(item("x", "{after: a}"))}, "a x b", ""},
-		"after the last":                {"a b", []string{inits(item("x", "{after: b}"))}, "a b x", ""},
-		"several after one":             {"a b", []string{inits(item("x", "{after: a}"), item("q", "{after: a}")), inits(item("z", "{after: a}"))}, "a x q z b", ""},
-		"several before one":            {"a b", []string{inits(item("x", "{before: b}"), item("q", "{before: b}")), inits(item("z", "{before: b}"))}, "a x q z b", ""},
-		"before an earlier template's":  {"a", []string{inits(item("x", "First")), inits(item("q", "{before: x}"))}, "q x a", ""},
-		"after a later template's":      {"a", []string{inits(item("x", "{after: q}")), inits(item("q", ""))}, "a q x", ""},
-		"before a later template's":     {"a", []string{inits(item("x", "{before: q}")), inits(item("q", ""))}, "a x q", ""},
-		"before a later first one":      {"a", []string{inits(item("x", "{before: q}")), inits(item("q", "First"))}, "x q a", ""},
-		"a chain that is known at last": {"a", []string{inits(item("x", "{after: q}")), inits(item("w", "")), inits(item("q", "{after: w}"))}, "a w q x", ""},
-		"a chain the other way":         {"a b", []string{inits(item("w", "{before: q}")), inits(item("x", "{before: w}")), inits(item("q", "{before: b}"))}, "a x w q b", ""},
-		"the anchor is absent":          {"a", []string{inits(item("x", "{after: none}"))}, "a x", "no none to put it after"},
-		"first ones stay together":      {"a", []string{inits(item("x", "First"), item("q", "{before: x}")), inits(item("z", "First"))}, "q x z a", ""},
-		"no own at all":                 {"", []string{inits(item("x", "{after: q}"), item("q", "")), inits(item("z", "{before: q}"))}, "z q x", ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			pod := parse(t, "spec: {containers: []}")
-			var own []any
-			for _, n := range strings.Fields(c.own) {
-				own = append(own, map[string]any{"name": n, "image": "own"})
-			}
-			if own != nil {
-				pod["spec"].(map[string]any)["initContainers"] = own
-			}
-			var frags []Fragment
-			for i, object := range c.templates {
-				frags = append(frags, fragment(t, fmt.Sprint("t", i), object))
-			}
-			r := lawful(t, pod, frags...)
-			if got := names(t, at(t, r.Pod, "spec", "initContainers")); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-			if got := strings.Join(r.Warnings, "\n"); (got == "") != (c.warning == "") || !strings.Contains(got, c.warning) {
-				t.Errorf("warnings %q, want %q", got, c.warning)
-			}
-		})
 	}
 }
 
@@ -323,30 +255,6 @@ func TestKeepPodWarnsOnlyIfThePodsValueStays(t *testing.T) {
 	aboutA := func(r injected) bool { return strings.Contains(text(r.Warnings), "template a") }
 	if aboutA(first) || aboutA(again) || len(first.Warnings) != 1 {
 		t.Fatalf("first %q, again %q", first.Warnings, again.Warnings)
-	}
-}
-
-// A refusal does not depend on the number of calls.
-func TestAContainerThatComesInBetweenIsRefusedLikeOneThatWasThereAtFirst(t *testing.T) {
-	both := func(containers ...string) []Fragment {
-		var a, b string
-		for _, c := range containers {
-			a += "{name: " + c + ", env: [{name: A, value: a}]}, "
-			b += "{name: " + c + ", env: [{name: A, value: b}]}, "
-		}
-		return []Fragment{fragment(t, "a", "spec: {containers: ["+a+"]}"), fragment(t, "b", "spec: {containers: ["+b+"]}")}
-	}
-	pod := parse(t, "spec: {containers: [{name: web, image: x, env: [{name: A, value: own}]}]}")
-	injected := normal(mustMerge(t, pod, both("web")...).Pod)
-	later := map[string]any{"name": "later", "image": "x"}
-	for _, p := range []map[string]any{pod, injected} {
-		spec := p["spec"].(map[string]any)
-		spec["containers"] = append(spec["containers"].([]any), later)
-	}
-	_, second := mergeInto(t, injected, both("web", "later")...)
-	_, fresh := mergeInto(t, pod, both("web", "later")...)
-	if second == nil || fresh == nil || second.Error() != fresh.Error() || !strings.Contains(second.Error(), "template b conflicts at spec.containers[name=later].env[name=A]: template a has") {
-		t.Fatalf("second call %v\nat first    %v", second, fresh)
 	}
 }
 

@@ -8,78 +8,6 @@ import (
 	"testing"
 )
 
-func TestAMeshProxyRewritesProbesAndStandsFirst(t *testing.T) {
-	pod := parse(t, `
-metadata: {name: shop}
-spec:
-  initContainers: [{name: migrate, image: shop}]
-  containers:
-  - name: web
-    image: shop
-    ports: [{containerPort: 8080, name: http, protocol: TCP}]
-    readinessProbe: {httpGet: {path: /ready, port: 8080, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3}
-`)
-	mesh := fragment(t, "mesh", `
-spec:
-  initContainers:
-  - {name: mesh-init, $position: First, image: 'mesh:1', args: [iptables]}
-  - {name: mesh-proxy, $position: First, image: 'mesh:1', restartPolicy: Always}
-  containers:
-  - name: web
-    readinessProbe: {$onConflict: Overwrite, httpGet: {path: /app/web/readyz, port: 15020}}
-`)
-	r := lawful(t, pod, mesh)
-	if got := names(t, at(t, r.Pod, "spec", "initContainers")); got != "mesh-init mesh-proxy migrate" {
-		t.Errorf("init containers %s", got)
-	}
-	if got := text(at(t, r.Pod, "spec", "containers", "0", "readinessProbe", "httpGet")); got != `{"path":"/app/web/readyz","port":15020,"scheme":"HTTP"}` {
-		t.Errorf("probe %s", got)
-	}
-}
-
-func TestSeveralFirstItemsStandInTheTemplatesOrder(t *testing.T) {
-	a := fragment(t, "a", "spec: {initContainers: [{name: a1, image: x, $position: First}, {name: a2, image: x, $position: First}, {name: a3, image: x}]}")
-	b := fragment(t, "b", "spec: {initContainers: [{name: b1, image: x}, {name: b2, image: x, $position: First}]}")
-	for name, pod := range map[string]string{
-		"own": "spec: {containers: [], initContainers: [{name: own, image: x}]}", "none": "spec: {containers: []}", "empty": "spec: {initContainers: []}",
-	} {
-		want := map[string]string{"own": "a1 a2 b2 own a3 b1", "none": "a1 a2 b2 a3 b1", "empty": "a1 a2 b2 a3 b1"}[name]
-		both := lawful(t, parse(t, pod), a, b)
-		if got := names(t, at(t, both.Pod, "spec", "initContainers")); got != want {
-			t.Errorf("%s: together %s, want %s", name, got, want)
-		}
-		later := mustMerge(t, mustMerge(t, parse(t, pod), a).Pod, a, b)
-		if got := names(t, at(t, later.Pod, "spec", "initContainers")); got != want && name == "own" {
-			t.Errorf("%s: b later %s, want %s", name, got, want)
-		}
-		earlier := mustMerge(t, mustMerge(t, parse(t, pod), b).Pod, a, b)
-		if got := names(t, at(t, earlier.Pod, "spec", "initContainers")); !strings.HasPrefix(got, "a1 a2 b2") {
-			t.Errorf("%s: a later %s", name, got)
-		}
-	}
-}
-
-func TestChangesOfOthersInASidecarAreKept(t *testing.T) {
-	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
-	f := fragment(t, "log", "spec: {initContainers: [{name: log, image: 'log:1', env: [{name: A, value: x}]}]}")
-	r := lawful(t, pod, f)
-	changed := normal(r.Pod)
-	sidecar := at(t, changed, "spec", "initContainers", "0").(map[string]any)
-	sidecar["image"] = "mirror/log:1"
-	sidecar["volumeMounts"] = []any{map[string]any{"name": "token", "mountPath": "/token"}}
-	delete(sidecar, "env")
-	if again := mustMerge(t, changed, f); len(again.Edits) != 0 {
-		t.Fatalf("edits %s", text(again.Edits))
-	}
-	// A newer version of the template that wants the same changes nothing but the hash.
-	newer := f
-	newer.Hash = "v2"
-	updated := lawfulAfter(t, changed, pod, newer)
-	if got, want := text(at(t, updated.Pod, "spec", "initContainers", "0")), text(sidecar); got != want || recordOf(t, updated.Pod).Hash("log") != "v2" {
-		t.Errorf("another version: %s, want %s", got, want)
-	}
-}
-
 // lawfulAfter injects into a pod that was injected before. The base pod must be the
 // same as before, and a call after that changes nothing.
 func lawfulAfter(t *testing.T, pod, base map[string]any, frags ...Fragment) injected {
@@ -92,33 +20,6 @@ func lawfulAfter(t *testing.T, pod, base map[string]any, frags ...Fragment) inje
 		t.Fatalf("again: %s", text(again.Edits))
 	}
 	return r
-}
-
-func TestAnItemThatIsGoneIsAddedAgainAtItsPosition(t *testing.T) {
-	pod := parse(t, "spec: {containers: [{name: web, image: x}], initContainers: [{name: own, image: x}]}")
-	f := fragment(t, "log", "spec: {initContainers: [{name: a, image: x, $position: First}, {name: b, image: x, $position: First}]}")
-	changed := normal(lawful(t, pod, f).Pod)
-	inits := at(t, changed, "spec", "initContainers").([]any)
-	at(t, changed, "spec").(map[string]any)["initContainers"] = inits[1:]
-	if got := names(t, at(t, lawfulAfter(t, changed, pod, f).Pod, "spec", "initContainers")); got != "a b own" {
-		t.Fatalf("init containers %s", got)
-	}
-}
-
-func TestItemsThatAreNoLongerRenderedStayInThePodAndTheRecord(t *testing.T) {
-	pod := parse(t, "spec: {containers: [{name: web, image: x}]}")
-	first := lawful(t, pod, fragment(t, "log", "spec: {containers: [{name: web, env: [{name: A, value: x}, {name: B, value: x}]}]}"))
-	newer := fragment(t, "log", "spec: {containers: [{name: web, env: [{name: B, value: z}, {name: C, value: z}]}]}")
-	newer.Hash = "v2"
-	second := lawfulAfter(t, first.Pod, pod, newer)
-	if got := text(at(t, second.Pod, "spec", "containers", "0", "env")); got != `[{"name":"A","value":"x"},{"name":"B","value":"z"},{"name":"C","value":"z"}]` {
-		t.Fatalf("env %s", got)
-	}
-	// The record keeps a template that nobody asks for any more.
-	third := mustMerge(t, second.Pod)
-	if len(third.Edits) != 0 || text(recordOf(t, third.Pod).Base(third.Pod)) != text(pod) {
-		t.Fatalf("edits %s", text(third.Edits))
-	}
 }
 
 func TestAnAuthorsFieldsWinOverAnOverridableSidecar(t *testing.T) {
@@ -262,17 +163,6 @@ func TestANameAmongAnotherKindOfContainerSaysWhy(t *testing.T) {
 		if !errors.As(err, &conflict) || !strings.Contains(conflict.Hint, "unique") || conflict.Path != "spec.initContainers[name="+name+"]" {
 			t.Errorf("%s: error %v", name, err)
 		}
-	}
-}
-
-func TestAServiceAccountKeepsItsDeprecatedAliasInStep(t *testing.T) {
-	f := fragment(t, "t", "spec: {serviceAccountName: robot}")
-	r := lawful(t, parse(t, "spec: {serviceAccountName: default, serviceAccount: default}"), f)
-	wantPod(t, r.Pod, "metadata: {}\nspec: {serviceAccountName: robot, serviceAccount: robot}")
-	_, err := mergeInto(t, parse(t, "spec: {serviceAccountName: mine, serviceAccount: mine}"), f)
-	var conflict *ConflictError
-	if !errors.As(err, &conflict) {
-		t.Fatalf("error %v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // set has templates as teams meet them: one to ask for, one that selects by a label, one that
@@ -202,10 +203,7 @@ func TestAnObjectFullOfKeysTakesNoLongerThanItsSize(t *testing.T) {
 		name := fmt.Sprintf("template-%d", i)
 		text := []byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec: {match: {namespaceSelector: {matchLabels: {teams.pillion.dev/of: " + name + "}}}, availableTo: {namespaceSelector: {matchLabels: {pillion.dev/may: " + name + "}}}, " +
 			"parameters: [{name: level, type: string, default: a}], inject: {metadata: {labels: {a: '${params.level}'}}}}")
-		template, _, err := templates.Compile(text, templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		template := templatestest.Compile(t, string(text))
 		entries = append(entries, templates.Entry{Name: name, Template: template})
 	}
 	rules := Rules{Templates: templates.NewSet(entries)}

@@ -8,6 +8,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const apiSpec = `apiVersion: pillion.dev/v1alpha1
@@ -72,10 +73,7 @@ func TestTheGuardHasNothingAgainstTheLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tmpl, _, err := templates.Compile(text, templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		tmpl := templatestest.Compile(t, string(text))
 		if problems, warnings := lint.APIRules(templates.Document{Manifest: text, Line: 1}, tmpl, templates.Options{}); len(problems)+len(warnings) > 0 {
 			t.Errorf("%s: %v %v", name, problems, warnings)
 		}

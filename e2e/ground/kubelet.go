@@ -17,7 +17,7 @@ const (
 const restartPause = time.Second
 
 // Kubelet does what nodes' kubelets would for the replicas in namespace, until ctx ends: one that
-// ends is started again at the same address, and one that hangs is ended. It does not need
+// ends is started again at the same address, as what UsePillion says, and one that hangs is ended. It does not need
 // kube-apiserver for that.
 func (g *ControlPlane) Kubelet(ctx context.Context, namespace string) {
 	failed := map[int]int{} // by process
@@ -58,6 +58,7 @@ func (g *ControlPlane) revive(namespace string) {
 		if r.process.alive() {
 			continue
 		}
+		r.process.cmd.Path = g.binary
 		next, err := again(g.fork, r.process)
 		if err != nil {
 			fmt.Fprintf(g.out, "starting %s again: %v\n", r.Name, err)

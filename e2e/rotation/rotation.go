@@ -227,20 +227,20 @@ func (r *run) damaged(ctx context.Context) error {
 	for _, d := range []struct {
 		what  string
 		times int
-		do    func(n int) (damage, error)
+		do    func(n int) (Damage, error)
 	}{
-		{"caBundles emptied or replaced", r.plan.Emptied, func(n int) (damage, error) {
+		{"caBundles emptied or replaced", r.plan.Emptied, func(n int) (Damage, error) {
 			bundle := []byte(nil)
 			if n%4 == 3 {
 				bundle = foreign.PEM()
 			}
-			return setBundles(ctx, client, bundle)
+			return SetBundles(ctx, client, bundle)
 		}},
-		{"configurations recreated", r.plan.Recreated, func(int) (damage, error) { return r.recreate(ctx) }},
-		{"secrets deleted or damaged", r.plan.Secrets, func(n int) (damage, error) { return damageSecret(ctx, client, n) }},
+		{"configurations recreated", r.plan.Recreated, func(int) (Damage, error) { return r.recreate(ctx) }},
+		{"secrets deleted or damaged", r.plan.Secrets, func(n int) (Damage, error) { return DamageSecret(ctx, client, n) }},
 	} {
 		for n := range d.times {
-			if err := r.heal(ctx, d.what, func() (damage, error) { return d.do(n) }); err != nil {
+			if err := r.heal(ctx, d.what, func() (Damage, error) { return d.do(n) }); err != nil {
 				return fmt.Errorf("%s: %w", d.what, err)
 			}
 		}
@@ -258,14 +258,14 @@ func (r *run) damaged(ctx context.Context) error {
 // webhook configuration.
 const grace = 250 * time.Millisecond
 
-// damage is something that was done to an object: when, and at which revision of etcd.
-type damage struct {
+// A Damage is something that was done to an object: when, and at which revision of etcd.
+type Damage struct {
 	at      time.Time
 	version uint64
 }
 
 // heal does a damage, waits until it is healed, and counts what became of the pods.
-func (r *run) heal(ctx context.Context, what string, do func() (damage, error)) error {
+func (r *run) heal(ctx context.Context, what string, do func() (Damage, error)) error {
 	r.sort(what, time.Time{}, time.Time{})
 	began := time.Now()
 	done, err := do()
@@ -331,10 +331,10 @@ func (r *run) sort(what string, from, to time.Time) (last time.Time) {
 	return last
 }
 
-// setBundles writes the caBundle of every entry. As the other damages it returns the moment
+// SetBundles writes the caBundle of every entry. As the other damages it returns the moment
 // before the API server was told, from which healing counts.
-func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte) (damage, error) {
-	var done damage
+func SetBundles(ctx context.Context, client kubernetes.Interface, bundle []byte) (Damage, error) {
+	var done Damage
 	configurations := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	err := measure.Within(ctx, 5*time.Second, func() error {
 		c, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
@@ -357,16 +357,16 @@ func setBundles(ctx context.Context, client kubernetes.Interface, bundle []byte)
 // recreate deletes the configuration and makes it anew without a caBundle. Between the two
 // there is no webhook that could inject or refuse anything, so the clients wait until
 // every API server has the new one.
-func (r *run) recreate(ctx context.Context) (damage, error) {
+func (r *run) recreate(ctx context.Context) (Damage, error) {
 	configurations := r.load.clients[0].AdmissionregistrationV1().MutatingWebhookConfigurations()
 	old, err := configurations.Get(ctx, configurationName, metav1.GetOptions{})
 	if err != nil {
-		return damage{}, err
+		return Damage{}, err
 	}
 	r.load.gate.Lock()
 	defer r.load.gate.Unlock()
 	if err := configurations.Delete(ctx, configurationName, metav1.DeleteOptions{}); err != nil {
-		return damage{}, err
+		return Damage{}, err
 	}
 	next := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: old.Name, Labels: old.Labels, Annotations: old.Annotations}, Webhooks: old.Webhooks,
@@ -374,10 +374,10 @@ func (r *run) recreate(ctx context.Context) (damage, error) {
 	for i := range next.Webhooks {
 		next.Webhooks[i].ClientConfig.CABundle = nil
 	}
-	done := damage{at: time.Now()}
+	done := Damage{at: time.Now()}
 	made, err := configurations.Create(ctx, next, metav1.CreateOptions{})
 	if err != nil {
-		return damage{}, err
+		return Damage{}, err
 	}
 	done.version = revision(made.ResourceVersion)
 	for i, client := range r.load.clients {
@@ -397,9 +397,9 @@ func (r *run) recreate(ctx context.Context) (damage, error) {
 	return done, nil
 }
 
-// damageSecret deletes the CA's Secret, or makes it useless.
-func damageSecret(ctx context.Context, client kubernetes.Interface, n int) (damage, error) {
-	var done damage
+// DamageSecret deletes the CA's Secret if n is even, or makes it useless.
+func DamageSecret(ctx context.Context, client kubernetes.Interface, n int) (Damage, error) {
+	var done Damage
 	secrets := client.CoreV1().Secrets(ground.Namespace)
 	err := measure.Within(ctx, 5*time.Second, func() error {
 		s, err := secrets.Get(ctx, secretName, metav1.GetOptions{})
@@ -411,7 +411,7 @@ func damageSecret(ctx context.Context, client kubernetes.Interface, n int) (dama
 		if err != nil {
 			return err
 		}
-		done = damage{time.Now(), revision(list.ResourceVersion)}
+		done = Damage{time.Now(), revision(list.ResourceVersion)}
 		if n%2 == 0 {
 			return secrets.Delete(ctx, secretName, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &s.ResourceVersion}})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
 // A fault is done once for each step of a schedule that names it.
@@ -23,36 +25,38 @@ type fault struct {
 	name, on string
 	// do does it, and returns when it has ended. after clears up at the end of the round.
 	do, after func(context.Context, *run, Step) error
-	// What it does besides the windows of docs/concepts/when-pillion-fails.md: see Effect.
+	// What it does besides the windows of docs/concepts/when-pillion-fails.md: see Effect. Zero: never.
 	denied, stale, elsewhere time.Duration
 }
 
-const never time.Duration = -1
-
 // kinds of faults. docs/concepts/when-pillion-fails.md has a row for each.
 var kinds = []fault{
-	{name: "kill-one", on: "replicas", do: kill(false), denied: never, stale: never, elsewhere: never},
-	{name: "kill-all", on: "replicas", do: kill(true), denied: never, stale: never, elsewhere: never},
-	{name: "stop-one", on: "replicas", do: stopOne, denied: never, stale: settle, elsewhere: never},
-	{name: "slow-one", on: "replicas", do: slow(false), denied: never, stale: settle, elsewhere: never},
-	{name: "slow-all", on: "replicas", do: slow(true), denied: never, stale: settle, elsewhere: never},
-	{name: "ca-secret-deleted", on: "secret", do: deleteSecret, denied: never, stale: never, elsewhere: never},
-	{name: "ca-secret-damaged", on: "secret", do: damageSecret, denied: never, stale: never, elsewhere: never},
-	{name: "cabundle-foreign", on: "configuration", do: foreignBundles, denied: never, stale: never, elsewhere: never},
-	{name: "entries-edited", on: "configuration", do: editEntries, denied: settle, stale: never, elsewhere: never},
-	{name: "etcd-restart", on: "etcd", do: restartEtcd, denied: never, stale: 2 * settle, elsewhere: 10 * time.Second},
-	{name: "etcd-slow", on: "etcd", do: slowEtcd, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
-	{name: "api-server-killed", on: "api-servers", do: killAPIServer, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
-	{name: "api-server-stopped", on: "api-servers", do: stopAPIServer, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
-	{name: "api-server-slow", on: "api-servers", do: slowAPIServer, denied: never, stale: 2 * settle, elsewhere: 5 * time.Second},
-	{name: "api-server-late", on: "api-servers", do: delayAPIServer, denied: never, stale: 2 * settle, elsewhere: never},
-	{name: "rights-taken", on: "rights", do: takeRights, denied: never, stale: 15 * time.Second, elsewhere: never},
-	{name: "policies-deleted", on: "policies", do: deletePolicies, denied: never, stale: never, elsewhere: never},
-	{name: "label-fought", on: "namespaces", do: fightLabel, denied: never, stale: never, elsewhere: never},
-	{name: "namespace-recreated", on: "namespaces", do: recreateNamespace, denied: never, stale: never, elsewhere: 5 * time.Second},
-	{name: "templates-edited", on: "templates", do: editTemplates, denied: never, stale: never, elsewhere: never},
-	{name: "canary-wrong", on: "templates", do: startCanary, after: removeCanary, denied: 20 * time.Second, stale: never, elsewhere: never},
-	{name: "upgrade", on: "helm", do: upgrade, denied: never, stale: settle, elsewhere: never},
+	{name: "kill-one", on: "replicas", do: kill(false)},
+	{name: "kill-all", on: "replicas", do: kill(true)},
+	{name: "stop-one", on: "replicas", do: stopOne, stale: settle},
+	{name: "slow-one", on: "replicas", do: slow(false), stale: settle},
+	{name: "slow-all", on: "replicas", do: slow(true), stale: settle},
+	{name: "clock-ahead", on: "replicas", do: turnClock},
+	{name: "ca-secret-damaged", on: "secret", do: damageSecret},
+	{name: "cabundle-foreign", on: "configuration", do: foreignBundles},
+	{name: "entries-edited", on: "configuration", do: editEntries, denied: settle},
+	{name: "etcd-restart", on: "etcd", do: restartEtcd, stale: 2 * settle, elsewhere: 10 * time.Second},
+	{name: "etcd-slow", on: "etcd", do: slowEtcd, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-killed", on: "api-servers", do: killAPIServer, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-stopped", on: "api-servers", do: stopAPIServer, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-slow", on: "api-servers", do: slowAPIServer, stale: 2 * settle, elsewhere: 5 * time.Second},
+	{name: "api-server-late", on: "api-servers", do: delayAPIServer, stale: 2 * settle},
+	{name: "rights-taken", on: "rights", do: takeRights, stale: 15 * time.Second},
+	{name: "policies-deleted", on: "policies", do: deletePolicies},
+	{name: "label-fought", on: "namespaces", do: fightLabel},
+	{name: "namespace-recreated", on: "namespaces", do: recreateNamespace, elsewhere: 5 * time.Second},
+	{name: "templates-edited", on: "templates", do: editTemplates},
+	{name: "canary-wrong", on: "templates", do: startCanary, after: removeCanary, denied: 20 * time.Second},
+	{name: "upgrade", on: "helm", do: upgrade, stale: settle},
+}
+
+func kindOf(s Step) fault {
+	return kinds[slices.IndexFunc(kinds, func(f fault) bool { return f.name == s.Name })]
 }
 
 func kill(all bool) func(context.Context, *run, Step) error {
@@ -62,6 +66,21 @@ func kill(all bool) func(context.Context, *run, Step) error {
 // stopOne stops a replica. The kubelet ends it.
 func stopOne(_ context.Context, r *run, s Step) error {
 	return r.signal(syscall.SIGSTOP, r.replicas(s, false))
+}
+
+// turnClock ends replicas, and starts them with a clock that is an hour ahead; then takes that back.
+func turnClock(ctx context.Context, r *run, s Step) error {
+	if r.clock == "" {
+		return errors.New("there is no Pillion with a clock that is an hour ahead")
+	}
+	restart := kill(s.Pick/2%2 == 0)
+	r.g.UsePillion(r.clock)
+	err := restart(ctx, r, s)
+	if err == nil {
+		err = sleep(ctx, s.Hold)
+	}
+	r.g.UsePillion(r.checkout.Pillion())
+	return errors.Join(err, restart(ctx, r, s))
 }
 
 // replicas are all that run, or one of them.
@@ -149,22 +168,9 @@ func delayAPIServer(ctx context.Context, r *run, s Step) error {
 	return sleep(ctx, s.Hold)
 }
 
-const secretName = "pillion-ca"
-
-func deleteSecret(ctx context.Context, r *run, _ Step) error {
-	return r.again(ctx, func(ctx context.Context) error {
-		return r.client.CoreV1().Secrets(ground.Namespace).Delete(ctx, secretName, metav1.DeleteOptions{})
-	})
-}
-
 func damageSecret(ctx context.Context, r *run, s Step) error {
 	return r.again(ctx, func(ctx context.Context) error {
-		secret, err := r.client.CoreV1().Secrets(ground.Namespace).Get(ctx, secretName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		secret.Data[[]string{"tls.key", "tls.crt"}[s.Pick%2]] = []byte("damaged")
-		_, err = r.client.CoreV1().Secrets(ground.Namespace).Update(ctx, secret, metav1.UpdateOptions{})
+		_, err := rotation.DamageSecret(ctx, r.client, int(s.Pick%2))
 		return err
 	})
 }
@@ -185,15 +191,14 @@ func (r *run) configure(ctx context.Context, change func(i int, w *admissionregi
 	})
 }
 
-func foreignBundles(ctx context.Context, r *run, s Step) error {
+func foreignBundles(ctx context.Context, r *run, _ Step) error {
 	foreign, err := ground.NewAuthority() // has signed nothing here
 	if err != nil {
 		return err
 	}
-	return r.configure(ctx, func(i int, w *admissionregistrationv1.MutatingWebhook) {
-		if all := s.Pick%2 == 0; all || i == int(s.Pick/2%4) {
-			w.ClientConfig.CABundle = foreign.PEM()
-		}
+	return r.again(ctx, func(ctx context.Context) error {
+		_, err := rotation.SetBundles(ctx, r.client, foreign.PEM())
+		return err
 	})
 }
 

@@ -27,31 +27,36 @@ type snapshot struct {
 // What a replica may have more at the end than at the beginning: caches, and connections that close soon.
 const moreRSS, moreGoroutines, moreFiles = 48 << 20, 40, 30
 
-// countLimit is how long the end may take to be as the beginning.
-const countLimit = time.Minute
+// countLimit is how long the end may take to be as the beginning: API servers close a connection that
+// they do not use after 90 seconds.
+const countLimit = 2 * time.Minute
 
-// resources are those of the objects that Pillion or its release makes, and of the load.
-var resources = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "namespaces"}, {Version: "v1", Resource: "secrets"}, {Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"},
-	{Version: "v1", Resource: "serviceaccounts"},
-	{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"}, {Group: "pillion.dev", Version: "v1alpha1", Resource: "namespacedsidecartemplates"},
-	{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
-	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}, {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
-	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}, {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
-}
+// uncounted are resources whose objects come and go by themselves, or that Kubernetes makes of others.
+var uncounted = []string{"events", "pods", "replicasets", "endpoints", "endpointslices", "componentstatuses"}
 
 func (r *run) snapshot(ctx context.Context) (snapshot, error) {
 	s := snapshot{objects: map[string]bool{}}
-	for _, resource := range resources {
-		list, err := r.dynamic.Resource(resource).List(ctx, metav1.ListOptions{})
+	groups, err := r.client.Discovery().ServerPreferredResources()
+	if err != nil {
+		return s, err
+	}
+	for _, group := range groups {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
 		if err != nil {
 			return s, err
 		}
-		for _, o := range list.Items {
-			if !strings.HasPrefix(o.GetName(), "sh.helm.release.") { // Helm's own history
-				s.objects[fmt.Sprintf("%s %s/%s", resource.Resource, o.GetNamespace(), o.GetName())] = true
+		for _, resource := range group.APIResources {
+			if slices.Contains(uncounted, resource.Name) || !slices.Contains(resource.Verbs, "list") {
+				continue
+			}
+			list, err := r.dynamic.Resource(version.WithResource(resource.Name)).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return s, err
+			}
+			for _, o := range list.Items {
+				if !strings.HasPrefix(o.GetName(), "sh.helm.release.") { // Helm's own history
+					s.objects[fmt.Sprintf("%s %s/%s", resource.Name, o.GetNamespace(), o.GetName())] = true
+				}
 			}
 		}
 	}

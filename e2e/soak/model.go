@@ -33,6 +33,8 @@ type Pod struct {
 	Touched bool
 }
 
+const never time.Duration = -1
+
 // settle is how long after a change a pod may be treated as before it.
 const settle = time.Second
 

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ const NameColumn = "in a soak"
 type Plan struct {
 	Seed uint64
 	For  time.Duration
+	// Clock is the path of a Pillion whose clock is an hour ahead.
+	Clock string
 	// Only chooses among the faults by their names, before the seed does.
 	Only *regexp.Regexp
 }
@@ -65,6 +68,7 @@ type run struct {
 	load     *load
 	chart    []admissionregistrationv1.MutatingWebhook // the entries as the chart has them
 	windows  map[string]faults.Window
+	clock    string // see Plan
 
 	mu     sync.Mutex
 	log    Log
@@ -83,7 +87,7 @@ const (
 
 // Run does the plan on a ground that is Balanced and has Pillion. The error is about the run itself.
 func Run(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, plan Plan, out io.Writer) (Result, error) {
-	r := &run{g: g, checkout: checkout, out: out, load: &load{waiting: map[int]string{}}, windows: map[string]faults.Window{}}
+	r := &run{g: g, checkout: checkout, out: out, clock: plan.Clock, load: &load{waiting: map[int]string{}}, windows: map[string]faults.Window{}}
 	r.log.Templates, r.log.Closed, r.result.Seed = map[string][]version{}, map[string]*faults.History{}, plan.Seed
 	chosen, err := r.choose(plan.Only)
 	if err != nil {
@@ -183,8 +187,8 @@ func (r *run) round(ctx context.Context, steps []Step) error {
 	var all sync.WaitGroup
 	var recovery time.Duration
 	for i, s := range steps {
-		f := kinds[slices.IndexFunc(kinds, func(f fault) bool { return f.name == s.Name })]
-		effect := Effect{r.windows[f.name], f.denied, f.stale, f.elsewhere}
+		f := kindOf(s)
+		effect := Effect{r.windows[f.name], cmp.Or(f.denied, never), cmp.Or(f.stale, never), cmp.Or(f.elsewhere, never)}
 		recovery = max(recovery, effect.Refused, effect.Bare, f.denied, f.stale, f.elsewhere)
 		r.result.Faults++
 		all.Go(func() {
@@ -207,7 +211,7 @@ func (r *run) round(ctx context.Context, steps []Step) error {
 		return err
 	}
 	for _, s := range steps {
-		if f := kinds[slices.IndexFunc(kinds, func(f fault) bool { return f.name == s.Name })]; f.after != nil {
+		if f := kindOf(s); f.after != nil {
 			if err := f.after(ctx, r, s); err != nil {
 				return fmt.Errorf("clearing up after %s: %w", s.Name, err)
 			}

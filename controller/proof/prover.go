@@ -82,11 +82,7 @@ func New(o Options) *Prover {
 
 // OnChange calls f whenever [Prover.Enforcement] says something else, one call at a time. f
 // must return soon. Call it before Run.
-func (p *Prover) OnChange(f func()) {
-	if p != nil {
-		p.listeners = append(p.listeners, f)
-	}
-}
+func (p *Prover) OnChange(f func()) { p.listeners = append(p.listeners, f) }
 
 // Enforcement says what the proofs allow.
 func (p *Prover) Enforcement() Enforcement {
@@ -104,9 +100,6 @@ func (p *Prover) Proven() bool { return p.Enforcement().Enforce }
 // Err returns why the last proof failed, as a [*Failure], or nil if it succeeded or there was
 // none.
 func (p *Prover) Err() error {
-	if p == nil {
-		return nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.last == nil {

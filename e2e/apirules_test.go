@@ -16,17 +16,13 @@ import (
 func TestTheAPIServerRefusesThePodsThatTheRulesSay(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(checkout.Path("offline", "apirules", "testdata", "pods.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var cases []struct {
 		Why               string
 		Refused           bool
 		Metadata, Spec, C map[string]any
 	}
-	if err := yaml.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, yaml.Unmarshal(data, &cases))
 	n := newNamespace(t, nil, nil)
 	for _, c := range cases {
 		spec := map[string]any{"containers": []any{map[string]any{"name": "app", "image": "a:1"}}}
@@ -35,9 +31,7 @@ func TestTheAPIServerRefusesThePodsThatTheRulesSay(t *testing.T) {
 		metadata := map[string]any{"name": "p"}
 		maps.Copy(metadata, c.Metadata)
 		raw, err := json.Marshal(map[string]any{"metadata": metadata, "spec": spec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		var pod corev1.Pod
 		if err := json.Unmarshal(raw, &pod); err != nil {
 			t.Fatalf("%s: %v", c.Why, err)

@@ -27,15 +27,11 @@ func TestTheProgramForArm64InjectsPods(t *testing.T) {
 		t.Fatalf("building Pillion for arm64: %v\n%s", err, said)
 	}
 	program := filepath.Join(dir, "pillion")
-	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s-arm64 \"$@\"\n", emulator, program), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s-arm64 \"$@\"\n", emulator, program), 0o700))
 	g := newCertsGround(t)
 	g.UsePillion(program)
 	g.install(t, false)
-	if err := g.Scale(t.Context(), ground.Namespace, 1); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, g.Scale(t.Context(), ground.Namespace, 1))
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: asking("fluent-bit")}}
 	if _, err := g.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

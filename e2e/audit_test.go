@@ -20,9 +20,7 @@ type auditEvent struct {
 func auditEvents(t *testing.T, namespace string) []auditEvent {
 	t.Helper()
 	log, err := os.ReadFile(shared.AuditLog())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var events []auditEvent
 	for line := range strings.Lines(string(log)) {
 		var e auditEvent

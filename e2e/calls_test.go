@@ -48,9 +48,7 @@ func calls(t *testing.T, n *namespace) []int {
 func wantCalls(t *testing.T, n *namespace, pod *corev1.Pod, want int) *corev1.Pod {
 	t.Helper()
 	stored, err := n.preview(t, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	eventually(t, soon, func() error {
 		if got := calls(t, n); len(got) != 1 {
 			return fmt.Errorf("the audit log has %d creations of pods in %s, want 1", len(got), n.name)

@@ -91,9 +91,7 @@ var causes = []cause{
 // runs alone: explain lists the templates that there are, and other tests have some.
 func TestTenCausesOfAMissingSidecarAreFoundAndMended(t *testing.T) {
 	page, err := os.ReadFile(checkout.Path("docs/troubleshoot/README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	for _, c := range causes {
 		for _, command := range append(c.admin, c.remedy...) {
 			if !strings.Contains(string(page), "`"+command+"`") {

@@ -45,9 +45,7 @@ func newCertsGround(t *testing.T) *certsGround {
 func newOwnGround(t *testing.T, options ground.Options) *certsGround {
 	t.Helper()
 	g, err := ground.StartControlPlane(t.Context(), checkout, options, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
 			showLogs(g)
@@ -57,13 +55,9 @@ func newOwnGround(t *testing.T, options ground.Options) *certsGround {
 		}
 	})
 	config, client, err := measure.Connect(g.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return &certsGround{g, client, objects}
 }
 
@@ -71,9 +65,7 @@ func newOwnGround(t *testing.T, options ground.Options) *certsGround {
 func (g *certsGround) run(t *testing.T, tool string, args ...string) string {
 	t.Helper()
 	out, err := ground.Run(t.Context(), g, tool, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return out
 }
 
@@ -98,9 +90,7 @@ func (g *certsGround) install(t *testing.T, ready bool, values ...string) {
 // scale starts three replicas and waits until each is ready.
 func (g *certsGround) scale(t *testing.T) {
 	t.Helper()
-	if err := g.Scale(t.Context(), ground.Namespace, rotation.Replicas); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, g.Scale(t.Context(), ground.Namespace, rotation.Replicas))
 }
 
 // under does work under load, and fails the test if that cost a pod or a connection.

@@ -37,9 +37,7 @@ func TestCertificates(t *testing.T) {
 	t.Run("self-signed: rotations cost no admission, damage heals within a second", g.testRotation)
 	t.Run("self-signed: a revoked CA is gone within seconds, under load", g.testRevoked)
 	t.Run("files: replaced under load", g.testFiles)
-	if err := g.StartCertManager(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, g.StartCertManager(t.Context()))
 	t.Run("cert-manager: cainjector publishes", g.testCainjector)
 	t.Run("cert-manager: Pillion publishes", g.testCertManagerPublishing)
 }
@@ -96,9 +94,7 @@ type issuer struct{ *ground.Authority }
 func newIssuer(t *testing.T) issuer {
 	t.Helper()
 	a, err := ground.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return issuer{a}
 }
 
@@ -112,9 +108,7 @@ func (i issuer) sign(t *testing.T) map[string][]byte {
 func (i issuer) signFor(t *testing.T, name string) map[string][]byte {
 	t.Helper()
 	cert, key, err := i.Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 }
 
@@ -122,9 +116,7 @@ func (i issuer) signFor(t *testing.T, name string) map[string][]byte {
 func (i issuer) keys(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := i.Key()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return map[string][]byte{corev1.TLSCertKey: i.PEM(), "ca.crt": i.PEM(), corev1.TLSPrivateKeyKey: key}
 }
 
@@ -164,9 +156,7 @@ func (g *certsGround) testFiles(t *testing.T) {
 			t.Errorf("with files Pillion may %+v, and has no need to", r)
 		}
 	}
-	if err := publish(t.Context(), g.client, configuration, first.PEM()); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, publish(t.Context(), g.client, configuration, first.PEM()))
 	g.scale(t)
 	g.under(t, func(ctx context.Context) error {
 		// As values.yaml has it: the new CA beside the old one, then the files.
@@ -320,18 +310,14 @@ func (g *certsGround) testCainjector(t *testing.T) {
 	}
 	g.under(t, g.renewLeafAndCA)
 	ca, err := g.current(t.Context(), servingSecret, "ca.crt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	if len(ca.PermittedDNSDomains) == 0 || !ca.PermittedDNSDomainsCritical {
 		t.Error("cert-manager's CA has no critical name constraints")
 	}
 	if out, err := g.certs(t.Context(), "revoke", fingerprint(ca)); err == nil || !strings.Contains(out+err.Error(), "delete secret "+rootSecret) {
 		t.Errorf("revoking a CA that cainjector publishes: %v\n%s", err, out)
 	}
-	if err := publish(t.Context(), g.client, configuration, nil); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, publish(t.Context(), g.client, configuration, nil))
 	took := eventually(t, soon, func() error {
 		bundle, err := g.bundle(t.Context())
 		if err == nil && !bytes.Equal(bundle, certificatePEM(ca)) {
@@ -351,14 +337,10 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 	g.run(t, "kubectl", "-n", ground.Namespace, "delete", "certificaterequests.cert-manager.io", "--all")
 	g.install(t, true, "certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true")
 	before, err := g.current(t.Context(), servingSecret, "ca.crt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	g.under(t, g.renewLeafAndCA)
 	after, err := g.current(t.Context(), servingSecret, "ca.crt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	if before.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) {
 		t.Error("the CA was renewed with the same key")
 	}
@@ -371,9 +353,7 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 		return err
 	}
 	eventually(t, soon, check)
-	if err := publish(t.Context(), g.client, configuration, nil); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, publish(t.Context(), g.client, configuration, nil))
 	if took := eventually(t, soon, check); took > healBound {
 		t.Errorf("an emptied caBundle was healed after %s", took)
 	}

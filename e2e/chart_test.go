@@ -40,9 +40,7 @@ var renderings sync.Map
 func render(t *testing.T, sets ...string) rendered {
 	t.Helper()
 	out, err := rendering(sets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return objectsIn(t, out)
 }
 
@@ -187,9 +185,7 @@ func refuses(t *testing.T, sets, says []string, more ...string) {
 func TestTheChartNamesOnlyPathsThatTheVersionBeforeServes(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile(checkout.Path("webhook", "testdata", "paths-before.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	named := map[string]bool{}
 	for _, sets := range [][]string{nil, {"webhook.scope=All"}} {
 		objects := render(t, sets...)
@@ -229,9 +225,7 @@ func TestAValueThatIsNotThereIsAsTheChartHasIt(t *testing.T) {
 	whole := must(t, "", "helm", "template", "x", checkout.Chart())
 	for depth := range 4 {
 		text, err := json.Marshal(without(values, depth))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		if got := must(t, "", "helm", "template", "x", checkout.Chart(), "-f", inFile(t, "values.yaml", string(text))); got != whole {
 			t.Errorf("with the values %s the chart renders\n%s\nand with none\n%s", text, got, whole)
 		}
@@ -421,13 +415,9 @@ func TestAGlobalRegistryTakesThePlaceOfTheImages(t *testing.T) {
 		"Chart.yaml":  "apiVersion: v2\nname: parent\nversion: 0.1.0\n",
 		"values.yaml": "global: {imageRegistry: registry.example.com, imagePullSecrets: [x]}\npillion: {library: [fluent-bit]}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(parent, path), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, os.WriteFile(filepath.Join(parent, path), []byte(text), 0o600))
 	}
-	if err := os.CopyFS(filepath.Join(parent, "charts", "pillion"), os.DirFS(checkout.Chart())); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.CopyFS(filepath.Join(parent, "charts", "pillion"), os.DirFS(checkout.Chart())))
 	if out, want := must(t, "", "helm", "template", "parent", parent, "-n", ground.Namespace), "image: registry.example.com/pillion-dev/pillion:"+version+"\n"; !strings.Contains(out, want) {
 		t.Errorf("below a parent chart the image is not %s", want)
 	}
@@ -567,9 +557,7 @@ func TestCertManagersObjectsAreAsTheValuesSay(t *testing.T) {
 		constrained := 0
 		for _, object := range render(t, "certs.provider=cert-manager", "certs.certManager.nameConstraints="+value) {
 			names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "nameConstraints", "permitted", "dnsDomains")
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			if slices.Contains(names, "pillion."+ground.Namespace+".svc") {
 				constrained++
 			}

@@ -193,9 +193,7 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 			{func(t *testing.T) string {
 				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
 				c, err := all.Get(ctx, configuration, metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expectNoError(t, err)
 				copied := &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: unique("copy")}, Webhooks: c.Webhooks}
 				if _, err := all.Create(ctx, copied, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
@@ -207,9 +205,7 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 			{func(t *testing.T) string {
 				roles, ctx := client.RbacV1().ClusterRoles(), context.Background()
 				role, err := roles.Get(ctx, ground.Release+"-"+ground.Namespace, metav1.GetOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expectNoError(t, err)
 				for _, rule := range role.Rules {
 					for i, verb := range rule.Verbs {
 						if verb == "patch" && slices.Contains(rule.Resources, "validatingwebhookconfigurations") {
@@ -313,9 +309,7 @@ func TestADeletedServiceAccountIsSaidAndItsRemedyMendsIt(t *testing.T) {
 	injects(t, n, "fluent-bit")
 	does(t, remedy[0])
 	if shared.Kind() == ground.KindControlPlane { // which has no kubelet to follow the Deployment
-		if err := shared.Scale(t.Context(), ground.Namespace, 1); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, shared.Scale(t.Context(), ground.Namespace, 1))
 	}
 	must(t, "", "kubectl", "-n", ground.Namespace, "get", "serviceaccount", account)
 	soundly(t)

@@ -41,6 +41,14 @@ func eventually(t *testing.T, limit time.Duration, try func() error) time.Durati
 	return time.Since(began)
 }
 
+// expectNoError ends the test where err is one, as framework.ExpectNoError does in Kubernetes' own e2e.
+func expectNoError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // run runs one of the ground's tools ("kubectl", "helm", "pillion") and returns what it
 // wrote to each stream.
 func run(t *testing.T, input, tool string, args ...string) (stdout, stderr string, err error) {
@@ -52,9 +60,7 @@ func run(t *testing.T, input, tool string, args ...string) (stdout, stderr strin
 func must(t *testing.T, input, tool string, args ...string) string {
 	t.Helper()
 	stdout, _, err := run(t, input, tool, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return stdout
 }
 
@@ -103,9 +109,7 @@ func newNamespaceCalled(t *testing.T, name string, annotations, labels map[strin
 	own := rest.CopyConfig(config)
 	own.WarningHandler = w
 	c, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}}
 	if _, err := c.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -137,18 +137,14 @@ func foretell(t *testing.T, n *namespace, workloads string, ms ...manifest) (pod
 	t.Helper()
 	dir, file := t.TempDir(), inFile(t, "namespace.yaml", must(t, "", "kubectl", "get", "namespace", n.name, "-o", "yaml"))
 	for _, m := range ms {
-		if err := os.WriteFile(filepath.Join(dir, m.name+".yaml"), []byte(m.yaml()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, os.WriteFile(filepath.Join(dir, m.name+".yaml"), []byte(m.yaml()), 0o600))
 	}
 	inject := func(in string) string {
 		return must(t, in, "pillion", "inject", "-f", "-", "-o", "json", "--templates", dir, "--namespace-file", file)
 	}
 	each := func(text string, f func(workload.Pod)) {
 		documents, err := workload.Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		for _, d := range documents {
 			if _, _, err := workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) { f(p); return p.Object, nil }); err != nil {
 				t.Fatal(err)
@@ -160,9 +156,7 @@ func foretell(t *testing.T, n *namespace, workloads string, ms ...manifest) (pod
 		created := p.Created(n.name)
 		created["apiVersion"], created["kind"] = "v1", "Pod"
 		data, err := json.Marshal(created)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		each(inject(string(data)), func(injected workload.Pod) { pods[p.Owner] = decoded(t, injected.Object) })
 	})
 	out := inject(workloads)
@@ -176,13 +170,9 @@ func foretell(t *testing.T, n *namespace, workloads string, ms ...manifest) (pod
 func decoded(t *testing.T, pod map[string]any) *corev1.Pod {
 	t.Helper()
 	data, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var p corev1.Pod
-	if err := json.Unmarshal(data, &p); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal(data, &p))
 	return &p
 }
 

@@ -16,9 +16,7 @@ func TestTheRecordedDefaultsAreThoseOfEachKubernetes(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			recorded := checkout.Path("templates", "podschema", "testdata", "defaults", version+".json")
 			want, err := os.ReadFile(recorded)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			cmd := exec.Command("go", "run", ".")
 			cmd.Dir = filepath.Join("defaults", version)
 			cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")

@@ -13,9 +13,7 @@ import (
 func (n *namespace) pillionsEvents(t *testing.T) []eventsv1.Event {
 	t.Helper()
 	list, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var all []eventsv1.Event
 	for _, e := range list.Items {
 		if e.ReportingController == "pillion" {

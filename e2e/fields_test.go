@@ -48,29 +48,21 @@ func (f newField) author(t *testing.T, name string) []byte {
 	container := map[string]any{"name": "app", "image": "nginx:1.29"}
 	spec := map[string]any{"automountServiceAccountToken": false}
 	for text, into := range map[string]map[string]any{f.container: container, f.spec: spec} {
-		if err := yaml.Unmarshal([]byte(text), &into); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, yaml.Unmarshal([]byte(text), &into))
 	}
 	if f.variable != "" {
 		var variable any
-		if err := yaml.Unmarshal([]byte(f.variable), &variable); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, yaml.Unmarshal([]byte(f.variable), &variable))
 		container["env"] = []any{variable}
 	}
 	if f.volume != "" {
 		volume := map[string]any{"name": "data"}
-		if err := yaml.Unmarshal([]byte(f.volume), &volume); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, yaml.Unmarshal([]byte(f.volume), &volume))
 		spec["volumes"], container["volumeMounts"] = []any{volume}, []any{map[string]any{"name": "data", "mountPath": "/mnt/data"}}
 	}
 	spec["containers"] = []any{container}
 	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": name}, "spec": spec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return text
 }
 
@@ -78,13 +70,9 @@ func (f newField) author(t *testing.T, name string) []byte {
 func minor(t *testing.T) int {
 	t.Helper()
 	version, err := client.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	n, err := strconv.Atoi(version.Minor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return n
 }
 
@@ -102,9 +90,7 @@ inject:
 func specWithout(t *testing.T, pod []byte, name string) (fields map[string]string, taken int) {
 	t.Helper()
 	var object struct{ Spec map[string]json.RawMessage }
-	if err := json.Unmarshal(pod, &object); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal(pod, &object))
 	fields = map[string]string{}
 	for key, value := range object.Spec {
 		var items []json.RawMessage
@@ -135,9 +121,7 @@ func TestFieldsOfEachVersionPassThroughUntouched(t *testing.T) {
 			}
 			store := func(namespace string) []byte {
 				stored, err := client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").Param("dryRun", "All").Body(field.author(t, "web")).SetHeader("Content-Type", "application/json").Do(t.Context()).Raw()
-				if err != nil {
-					t.Fatal(err)
-				}
+				expectNoError(t, err)
 				return stored
 			}
 			with, without := store(n.name), store(bare.name)

@@ -170,9 +170,7 @@ func TestARunningSidecarStaysAsItIs(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			data, err := json.Marshal(test.patch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			var subresources []string
 			if test.subresource != "" {
 				subresources = []string{test.subresource}
@@ -193,9 +191,7 @@ const goodReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"
 func (r reviewer) post(t *testing.T, body io.Reader) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"?timeout=5s", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	response, err := r.client.Do(request)
 	if err != nil {

@@ -19,9 +19,7 @@ func TestHelmTemplateWithoutAClusterGivesWhatIsInstalled(t *testing.T) {
 	template := exec.CommandContext(t.Context(), shared.Tool("helm"), append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--no-hooks"}, installed...)...)
 	template.Env = []string{"HOME=" + t.TempDir(), "KUBECONFIG=" + t.TempDir() + "/none"}
 	out, err := template.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	manifests := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
 	if got, want := strings.TrimSpace(string(out)), strings.TrimSpace(manifests); got != want {
 		t.Errorf("helm template without a cluster gives\n%s\nand helm install made\n%s", got, want)
@@ -32,9 +30,7 @@ func TestHelmTemplateWithoutAClusterGivesWhatIsInstalled(t *testing.T) {
 func TestGitOpsToolsSeeWhetherATemplateIsReady(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(checkout.Path("docs", "how-to", "gitops.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	check := ""
 	for _, b := range transcript.Blocks(string(page)) {
 		if b.Fence == "lua" {
@@ -52,19 +48,13 @@ func TestGitOpsToolsSeeWhetherATemplateIsReady(t *testing.T) {
 		t.Helper()
 		var object unstructured.Unstructured
 		text := g.run(t, "kubectl", "get", "sidecartemplate", name, "-o", "json")
-		if err := object.UnmarshalJSON([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, object.UnmarshalJSON([]byte(text)))
 		result, err := status.Compute(&object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		l := lua.NewState()
 		defer l.Close()
 		l.SetGlobal("obj", luaValue(l, object.Object))
-		if err := l.DoString(check); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, l.DoString(check))
 		health := l.Get(-1).(*lua.LTable)
 		if health.RawGetString("message").String() == "" {
 			t.Errorf("the health of %s has no message", name)

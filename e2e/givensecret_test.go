@@ -47,9 +47,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	secret := func() *corev1.Secret {
 		t.Helper()
 		s, err := secrets.Get(t.Context(), caSecret, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		return s
 	}
 	keeps := func(what string, want *corev1.Secret) {
@@ -80,9 +78,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	rolledOut(t, home) // on a node an upgrade replaces the pod
 
 	// Deleted, it is Pillion's problem by name; made again, it is filled by the same replica.
-	if err := secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}))
 	replica := shared.Replicas(home)[0]
 	command := fmt.Sprintf("kubectl -n %s create secret generic %s", home, caSecret)
 	eventually(t, soon, func() error {
@@ -109,9 +105,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	}
 
 	// The chart's own stays when the release goes, and the next install finds it.
-	if err := secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}))
 	helm("upgrade", "rbac.createSecrets=false", "podLabels.a=e")
 	eventually(t, soon, func() error {
 		if len(secret().Data) == 0 {

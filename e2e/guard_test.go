@@ -21,9 +21,7 @@ var misspelt = strings.Replace(sidecarSpec, "restartPolicy: Always", "restartPol
 func (m manifest) object(t *testing.T) v1alpha1.SidecarTemplate {
 	t.Helper()
 	var object v1alpha1.SidecarTemplate
-	if err := json.Unmarshal([]byte(must(t, "", "kubectl", "get", "sidecartemplate", m.name, "-o", "json")), &object); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal([]byte(must(t, "", "kubectl", "get", "sidecartemplate", m.name, "-o", "json")), &object))
 	return object
 }
 

@@ -66,9 +66,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 		"webhook.clientNames={" + ground.WebhookClientName + "}", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=" + shared.Host().String() + "/32",
 		"clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1",
 	})...)...)
-	if err := publish(t.Context(), client, webhooks, ca.PEM()); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, publish(t.Context(), client, webhooks, ca.PEM()))
 	rolledOut(t, home)
 	account := system(home, release+"-pillion")
 
@@ -111,14 +109,10 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 		roots.AddCert(ca.Certificate)
 		other := newIssuer(t).signFor(t, ground.WebhookClientName)
 		foreign, err := tls.X509KeyPair(other[corev1.TLSCertKey], other[corev1.TLSPrivateKeyKey])
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		issued := func(name string) *tls.Certificate {
 			pair, err := tls.LoadX509KeyPair(filepath.Join(pki, name+".crt"), filepath.Join(pki, name+".key"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			return &pair
 		}
 		for who, c := range map[string]struct {

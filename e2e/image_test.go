@@ -17,21 +17,15 @@ import (
 func readImage(t *testing.T, dir string) (config v1.Config, files []string) {
 	t.Helper()
 	index, err := layout.ImageIndexFromPath(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	manifest, err := index.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 {
 		t.Fatalf("an index (%v) with %d images, want 1", err, len(manifest.Manifests))
 	}
 	image, err := index.Image(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	file, err := image.ConfigFile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	content := mutate.Extract(image)
 	defer content.Close()
 	for archive := tar.NewReader(content); ; {

@@ -37,9 +37,7 @@ func TestKustomizeInjectsIntoTheDeploymentOfTheExamples(t *testing.T) {
 	want := must(t, "", "pillion", "inject", "-f", filepath.Join(examples, "deployment.yaml"), "--namespace-file", filepath.Join(examples, "namespace.yaml"))
 	_, built, _ := strings.Cut(out, "\n---\n")
 	var got, wanted map[string]any
-	if err := errors.Join(yaml.Unmarshal([]byte(built), &got), yaml.Unmarshal([]byte(want), &wanted)); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, errors.Join(yaml.Unmarshal([]byte(built), &got), yaml.Unmarshal([]byte(want), &wanted)))
 	if len(got) == 0 || !reflect.DeepEqual(got, wanted) {
 		t.Errorf("kustomize gives\n%s\nand pillion inject\n%s", built, want)
 	}
@@ -47,13 +45,9 @@ func TestKustomizeInjectsIntoTheDeploymentOfTheExamples(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"kustomization.yaml", "kustomize-function.yaml", "namespace.yaml", "deployment.yaml"} {
 		text, err := os.ReadFile(filepath.Join(examples, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		text = bytes.Replace(text, []byte("log-level: debug"), []byte("log-level: loud"), 1)
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	if out, errs, err := kustomize(t, dir); err == nil || out != "" || !strings.Contains(errs, "refused: Deployment/web") || !strings.Contains(errs, "BadParameter") {
 		t.Errorf("of a value that is not allowed: %v\n%s\n%s", err, out, errs)

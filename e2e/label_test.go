@@ -22,9 +22,7 @@ import (
 func (n *namespace) object(t *testing.T) *corev1.Namespace {
 	t.Helper()
 	object, err := client.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return object
 }
 
@@ -50,18 +48,14 @@ func TestTheLabelFollowsTheRequiredTemplates(t *testing.T) {
 	m := requiredFor(team, sidecarSpec)
 	there := newNamespace(t, nil, map[string]string{"team": team})
 	other := newNamespace(t, nil, map[string]string{"team": unique("team")})
-	if err := there.hasLabel(t, false); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, there.hasLabel(t, false))
 	m.apply(t)
 	took := eventually(t, soon, func() error { return there.hasLabel(t, true) })
 	t.Attr("label-after-a-template", took.String())
 	write := func(patch string, subresources ...string) map[string]string {
 		t.Helper()
 		got, err := client.CoreV1().Namespaces().Patch(t.Context(), there.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		return got.Labels
 	}
 	// What follows is about one write each: nothing is waited for.
@@ -109,9 +103,7 @@ func (n *namespace) logged(t *testing.T, webhook string) int {
 	count := 0
 	for _, replica := range shared.Replicas(ground.Namespace) {
 		log, err := os.ReadFile(replica.Log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		for line := range bytes.Lines(log) {
 			line = line[max(bytes.IndexByte(line, '{'), 0):] // on a node, the kubelet puts the time in front
 			var e struct {
@@ -178,9 +170,7 @@ func TestATenantWhoTakesTheLabelOffDoesNotGetPastARequiredTemplate(t *testing.T)
 	}
 	read := func(change func(labels map[string]string)) *corev1.Namespace {
 		object, err := namespaces.Get(t.Context(), n.name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		object.ResourceVersion = ""
 		change(object.Labels)
 		return object
@@ -299,9 +289,7 @@ func (n *namespace) patch(t *testing.T, c kubernetes.Interface, patch string) (s
 func (n *namespace) mustPatch(t *testing.T, patch string) string {
 	t.Helper()
 	got, err := n.patch(t, client, patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return got
 }
 

@@ -48,9 +48,7 @@ func readYAML(t *testing.T, path string, into any) bool {
 func libraryCases(t *testing.T, template string) []libraryCase {
 	t.Helper()
 	dirs, err := filepath.Glob(checkout.Path("templates", "library", "testdata", template, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var found []libraryCase
 	for _, dir := range dirs {
 		c := libraryCase{template: template, name: filepath.Base(dir), annotations: asking(template), pod: &corev1.Pod{}}

@@ -26,34 +26,26 @@ const caSecret = "pillion-ca"
 func scale(t *testing.T, n int) time.Duration {
 	t.Helper()
 	began := time.Now()
-	if err := shared.Scale(t.Context(), ground.Namespace, n); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, shared.Scale(t.Context(), ground.Namespace, n))
 	return time.Since(began)
 }
 
 // kill ends the replicas.
 func kill(t *testing.T) {
 	t.Helper()
-	if err := shared.Kill(ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, shared.Kill(ground.Namespace))
 }
 
 // rolledOut waits until the replicas in the namespace are those of the Deployment, and ready.
 func rolledOut(t *testing.T, namespace string) {
 	t.Helper()
-	if err := shared.Rollout(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, shared.Rollout(t.Context(), namespace))
 }
 
 // install installs the release that all tests share.
 func install(t *testing.T) {
 	t.Helper()
-	if err := ground.Install(t.Context(), shared, checkout, installed...); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, ground.Install(t.Context(), shared, checkout, installed...))
 }
 
 // upgradeOf are Helm's arguments for an upgrade of that release.
@@ -108,9 +100,7 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T) {
 	arguments := func() string {
 		d, err := client.AppsV1().Deployments(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		return strings.Join(d.Spec.Template.Spec.Containers[0].Args, " ")
 	}
 	wait := func() []string {
@@ -290,9 +280,7 @@ func TestAfterABrokenOffUninstallARestartHasLabelsSetAgain(t *testing.T) {
 	eventually(t, soon, func() error { return newNamespace(t, asking("fluent-bit"), nil).hasInjection(t, "") })
 	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "configmap", marker)
 	n := newNamespace(t, asking("fluent-bit"), nil)
-	if err := n.hasInjection(t, ""); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, n.hasInjection(t, ""))
 	does(t, "kubectl -n pillion-system rollout restart deployment/pillion")
 	scale(t, 1) // on a control plane, the restart
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
@@ -392,9 +380,7 @@ func TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), shared.Tool("helm"), append(append([]string{operation}, args...), "--wait", "--timeout=10m")...)
 		cmd.Env = shared.Env()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, cmd.Start())
 		defer func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()

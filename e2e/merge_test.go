@@ -163,9 +163,7 @@ func TestUninjectGivesBackWhatTheAPIServerWouldHaveMadeWithoutPillion(t *testing
 	if err != nil || warned != "" {
 		t.Fatalf("%v\n%s", err, warned)
 	}
-	if err := json.Unmarshal([]byte(out), back); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal([]byte(out), back))
 	if got, want := specOf(back), specOf(plain); got != want {
 		t.Errorf("uninjected\n%s\nwant\n%s", got, want)
 	}
@@ -246,13 +244,9 @@ inject:
 				return p
 			}
 			plain, err := n.preview(t, pod("false"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			injected, err := n.preview(t, pod(adds))
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			if got := injected.Spec.Resources; pretty(got.Requests) != pretty(c.wantRequests) || pretty(got.Limits) != pretty(c.wantLimits) {
 				t.Errorf("the pod has %s\nwant requests %s and limits %s", pretty(got), pretty(c.wantRequests), pretty(c.wantLimits))
 			}

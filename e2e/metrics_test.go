@@ -34,9 +34,7 @@ var prometheusTools = sync.OnceValues(func() (string, error) {
 func prometheusTool(t *testing.T, input, tool string, args ...string) (string, error) {
 	t.Helper()
 	dir, err := prometheusTools()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, tool), args...)
 	cmd.Stdin = strings.NewReader(input)
 	var out, said bytes.Buffer
@@ -122,9 +120,7 @@ func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 func read(t *testing.T, file string, into any) {
 	t.Helper()
 	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	if err := yaml.Unmarshal(data, into); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -180,9 +176,7 @@ func TestWhatIsForTheOperatorAndForGrafanaIsRenderedOnlyWhereAskedFor(t *testing
 	}
 	config := only[corev1.ConfigMap](t, rendered{all[i]}, "ConfigMap")
 	file, err := os.ReadFile(filepath.Join(checkout.Chart(), "files", "dashboard.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	if strings.TrimSpace(config.Data["pillion.json"]) != strings.TrimSpace(string(file)) || config.Annotations["grafana_folder"] != "Kubernetes" {
 		t.Errorf("the ConfigMap has not the dashboard, or not the annotation: %v", config.Annotations)
 	}
@@ -258,13 +252,9 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 		}
 	}
 	input, err := json.Marshal(ask)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	out, err := prometheusTool(t, string(input), "evaluate")
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var results []evaluated
 	if err := json.Unmarshal([]byte(out), &results); err != nil || len(results) != len(ask.Queries) {
 		t.Fatalf("%d results for %d queries, %v", len(results), len(ask.Queries), err)
@@ -325,9 +315,7 @@ func TestTheOverviewOfTheDashboardTellsWhatIsBrokenFromWhatIsUnknown(t *testing.
 		}
 	}
 	tests, err := os.ReadFile(checkout.Path("e2e", "testdata", "overview_test.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	file := inFile(t, "overview.yaml", strings.NewReplacer(titles...).Replace(string(tests)))
 	if _, err := prometheusTool(t, "", "promtool", "test", "rules", file); err != nil {
 		t.Error(err)

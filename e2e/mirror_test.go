@@ -167,18 +167,14 @@ func thiefsTemplates(t *testing.T) dynamic.NamespaceableResourceInterface {
 	as := rest.CopyConfig(config)
 	as.Impersonate = rest.ImpersonationConfig{UserName: system(ground.Namespace, "pillion"), Groups: []string{"system:serviceaccounts", "system:authenticated"}}
 	c, err := dynamic.NewForConfig(as)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return c.Resource(templatesResource)
 }
 
 func (m manifest) unstructured(t *testing.T, labels map[string]string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(m.yaml()), &o.Object); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, yaml.Unmarshal([]byte(m.yaml()), &o.Object))
 	o.SetLabels(labels)
 	return o
 }
@@ -189,9 +185,7 @@ func patchError(_ *unstructured.Unstructured, err error) error { return err }
 func adminTemplates(t *testing.T) dynamic.NamespaceableResourceInterface {
 	t.Helper()
 	c, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return c.Resource(templatesResource)
 }
 

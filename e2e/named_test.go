@@ -55,9 +55,7 @@ func listOfReplica(t *testing.T, name string) []string {
 		t.Skip("on a node Pillion is no process of this machine")
 	}
 	text, err := os.ReadFile(ofReplica(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
 }
 
@@ -68,23 +66,17 @@ func oneMore(t *testing.T, without string, more ...string) *extraReplica {
 	t.Helper()
 	free := func() netip.AddrPort {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		defer listener.Close()
 		return listener.Addr().(*net.TCPAddr).AddrPort()
 	}
 	program, err := os.Readlink(ofReplica("exe"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	r := &extraReplica{ground.Replica{Serve: free(), Admin: free()}, &lines{}}
 	args := slices.DeleteFunc(listOfReplica(t, "cmdline")[1:], func(arg string) bool { return without != "" && strings.HasPrefix(arg, without) })
 	cmd := exec.Command(program, append(append(args, "--listen="+r.Serve.String(), "--admin-listen="+r.Admin.String()), more...)...)
 	cmd.Env, cmd.Stderr = listOfReplica(t, "environ"), r.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -182,9 +182,7 @@ func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
 func TestOnANodeRewrittenProbesAreGreen(t *testing.T) {
 	t.Parallel()
 	template, err := os.ReadFile(checkout.Path("injector", "testdata", "templates", "mesh-proxy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	must(t, string(template), "kubectl", "apply", "-f", "-")
 	t.Cleanup(func() { remove(t, "sidecartemplate/mesh-proxy") })
 	manifest{name: "mesh-proxy"}.waitServed(t)
@@ -233,9 +231,7 @@ func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
 			pod := newRestrictedPod("web", nil)
 			pod.Spec.Containers[0].Image = standInImage
 			wanted, err := n.preview(t, pod)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			n.provide(t, wanted)
 			n.mustCreate(t, pod)
 			got := n.waitFor(t, "web", ready)
@@ -330,9 +326,7 @@ func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(shared.(*ground.Node).StaticPods(), name+".json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.WriteFile(file, text, 0o600))
 	mirror := name + "-node"
 	t.Cleanup(func() {
 		if err := os.Remove(file); err != nil {
@@ -468,9 +462,7 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 	var digests []string
 	for i := range 2 {
 		digest, err := ground.BuildImage(t.Context(), checkout, filepath.Join(dir, "buildah"), "oci:"+filepath.Join(dir, strconv.Itoa(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		digests = append(digests, digest)
 		time.Sleep(1100 * time.Millisecond) // a clock that reaches the image would show
 	}

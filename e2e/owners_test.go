@@ -26,9 +26,7 @@ func asUser(t *testing.T, user string, groups ...string) kubernetes.Interface {
 	own := rest.CopyConfig(config)
 	own.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
 	c, err := kubernetes.NewForConfig(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return c
 }
 
@@ -88,9 +86,7 @@ func TestAFreshNamespaceIsLabelledInItsOwnWriteWhateverItSaysItsNameIs(t *testin
 				labels[nameLabel] = posing
 			}
 			made, err := makeNamespace(t, maker, metav1.ObjectMeta{Labels: labels}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			if made.Labels[requiredLabel] != "true" || made.Labels[injectionLabel] == "" || made.Labels[nameLabel] != made.Name {
 				t.Errorf("selected by %s, and called %q: a new namespace has the labels %v", selector, posing, made.Labels)
 			}
@@ -229,9 +225,7 @@ func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
 func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testing.T) {
 	t.Parallel()
 	made, err := makeNamespace(t, client, metav1.ObjectMeta{Annotations: asking("fluent-bit"), Labels: map[string]string{injectionLabel: "enabled"}}, metav1.CreateOptions{FieldManager: "pillion.dev"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
 	n.waitEvent(t, "Namespace", "LabelNotWritten", "kubectl label namespace "+n.name+" pillion.dev/injection-")
 	for _, texts := range [][]string{{"pillion_namespace_label_writes_total", `label="pillion.dev/injection"`, `outcome="conflict"`}, {`pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`}} {
@@ -253,18 +247,14 @@ func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testi
 func TestANamespaceWithSixtyThousandLabelsIsEnforced(t *testing.T) {
 	t.Parallel()
 	made, err := makeNamespace(t, client, metav1.ObjectMeta{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
 	labels := map[string]string{}
 	for i := range 60000 {
 		labels[fmt.Sprintf("l%x", i)] = ""
 	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": asking("fluent-bit")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	n.mustPatch(t, string(data))
 	took := eventually(t, 2*soon, func() error {
 		got := n.labels(t)
@@ -280,9 +270,7 @@ func TestANamespaceWithSixtyThousandLabelsIsEnforced(t *testing.T) {
 // is told; what the admin can do is said. Not in parallel: others count the labels that fail.
 func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
 	made, err := makeNamespace(t, client, metav1.ObjectMeta{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
 	labels, annotations := map[string]string{}, asking("fluent-bit")
 	for i := range 3100 {
@@ -290,13 +278,9 @@ func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
 	}
 	annotations["full"] = strings.Repeat("d", 255<<10)
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations, "managedFields": []any{map[string]any{}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	n.mustPatch(t, string(data))
-	if err := n.hasInjection(t, "enabled"); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, n.hasInjection(t, "enabled"))
 	n.waitEvent(t, "Namespace", "LabelNotWritten", "remove labels and annotations")
 	if err := metric(shared.Replicas(ground.Namespace)[0], `pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`); err != nil {
 		t.Error(err)

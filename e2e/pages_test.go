@@ -22,9 +22,7 @@ func recorded(t *testing.T, page, name string, change func(now string) string) {
 func records(t *testing.T, page string, names map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(checkout.Path("docs", page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	for _, b := range transcript.Blocks(string(text)) {
 		if name, ok := strings.CutPrefix(b.Origin, "recorded by "+t.Name()+": "); ok && !names[name] {
 			t.Errorf("%s:%d: the test records no %q", page, b.Line, name)

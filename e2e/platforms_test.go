@@ -29,9 +29,7 @@ import (
 func platforms(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(checkout.Path("docs", "how-to", "platforms.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	found := map[string]string{}
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
 		heading, _, _ := strings.Cut(section, "\n")
@@ -98,14 +96,10 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 				continue
 			}
 			if kind.Kind == "Pod" { // its account is not there yet
-				if err := unstructured.SetNestedField(object.Object, "default", "spec", "serviceAccountName"); err != nil {
-					t.Fatal(err)
-				}
+				expectNoError(t, unstructured.SetNestedField(object.Object, "default", "spec", "serviceAccountName"))
 			}
 			text, err := yaml.Marshal(object.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			fmt.Fprintf(&served, "---\n%s", text)
 		}
 		if _, stderr, err := run(t, served.String(), "kubectl", "create", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
@@ -218,18 +212,14 @@ func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
 	added := func() bool {
 		t.Helper()
 		c, err := configurations.Get(t.Context(), configuration, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		return !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return !requires(w.NamespaceSelector, ofAKS) })
 	}
 	g.under(t, func(ctx context.Context) error {
 		return enforce(ctx)
 	})
 	// Pillion writes its caBundle beside the other manager.
-	if err := publish(t.Context(), g.client, configuration, nil); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, publish(t.Context(), g.client, configuration, nil))
 	eventually(t, soon, func() error {
 		_, err := g.bundle(t.Context())
 		return err

@@ -12,9 +12,7 @@ import (
 func kubectlSays(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	_, stderr, err := run(t, input, "kubectl", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return strings.ReplaceAll(stderr, " …\nWarning: … ", " ")
 }
 

@@ -100,9 +100,7 @@ func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 	over := rest.AnonymousClientConfig(config)
 	over.BearerToken = "over"
 	unauthorized, err := kubernetes.NewForConfig(over)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	broken := newNamespace(t, nil, map[string]string{injectionLabel: "disabled"}).name
 	foreignWebhook(t, unique("broken"), "Fail", broken)
 	for name, c := range map[string]struct {
@@ -181,9 +179,7 @@ func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
 		}
 		return err
 	}
-	if err := update(t.Context(), deaf); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, update(t.Context(), deaf))
 	t.Cleanup(func() {
 		if err := update(context.Background(), before); err != nil {
 			t.Error(err)
@@ -197,9 +193,7 @@ func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
 	if out, stderr, err := run(t, "", "pillion", "prove"); err == nil || !strings.Contains(stderr, "without the sidecar") {
 		t.Errorf("pillion prove: %v\n%s%s", err, out, stderr)
 	}
-	if err := update(t.Context(), before); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, update(t.Context(), before))
 	took := eventually(t, soon, func() error { return proven("1") })
 	t.Attr("proven-after-the-repair", took.Round(time.Millisecond).String())
 }

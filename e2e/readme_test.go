@@ -22,9 +22,7 @@ func TestTheREADMEShowsWhatItsFirstCommandsPrint(t *testing.T) {
 	}
 	path := checkout.Path("README.md")
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	for _, c := range readme.Commands(string(text)) {
 		if c.Section == "The first sidecar" && c.Text != "kubectl create namespace shop" { // which newNamespaceCalled did
 			printed(c.Text)

@@ -78,17 +78,11 @@ func registers(t *testing.T, name string, webhooks ...admissionregistrationv1.Mu
 func newServer(t *testing.T, handler http.Handler) *httptest.Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(shared.Host(), 0).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	certificate, key, err := cert.GenerateSelfSignedCertKey(shared.Host().String(), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	pair, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	server := &httptest.Server{
 		Listener: listener,
 		Config:   &http.Server{Handler: handler},

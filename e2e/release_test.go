@@ -36,9 +36,7 @@ type release struct {
 func theRelease(t *testing.T) release {
 	t.Helper()
 	image, err := checkout.Image()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	r := release{checkout.Path("dist"), image.Tag}
 	if _, err := os.Stat(r.path("checksums.txt")); err != nil {
 		t.Fatalf("%v; `make release VERSION=v%s` makes it", err, r.number)
@@ -88,9 +86,7 @@ func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
 		t.Errorf("the program of the archive says %q, want %q", said, version)
 	}
 	sums, err := os.ReadFile(r.path("checksums.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	r.checkPlugin(t, string(sums))
 
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -107,19 +103,13 @@ func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
 	g.usesRelease(t, cli, "fluent-bit")
 	g.run(t, "helm", "uninstall", ground.Release, "-n", ground.Namespace)
 	g.run(t, "kubectl", "delete", "crd,namespace", "sidecartemplates.pillion.dev", "namespacedsidecartemplates.pillion.dev", ground.Namespace, "--ignore-not-found")
-	if err := g.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, g.Rollout(t.Context(), ground.Namespace))
 
 	g.run(t, "kubectl", "apply", "--server-side", "-f", r.path("pillion-crds.yaml"))
 	g.run(t, "kubectl", "apply", "--server-side", "-f", r.path("pillion-install.yaml"))
 	template := filepath.Join(t.TempDir(), "own.yaml")
-	if err := os.WriteFile(template, []byte(manifest{name: "own", spec: sidecarSpec}.yaml()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Scale(t.Context(), ground.Namespace, 1); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.WriteFile(template, []byte(manifest{name: "own", spec: sidecarSpec}.yaml()), 0o600))
+	expectNoError(t, g.Scale(t.Context(), ground.Namespace, 1))
 	g.run(t, "kubectl", "apply", "-f", template)
 	g.usesRelease(t, cli, "own")
 }
@@ -154,9 +144,7 @@ func TestOnANodeTheImageOfTheReleaseRunsFromARegistry(t *testing.T) {
 // usesRelease waits until Pillion runs, and has a pod get the template's sidecar and the program explain it.
 func (g *certsGround) usesRelease(t *testing.T, cli, template string) {
 	t.Helper()
-	if err := g.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, g.Rollout(t.Context(), ground.Namespace))
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("shop"), Annotations: asking(template)}}
 	if _, err := g.client.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -189,12 +177,8 @@ func (r release) checkPlugin(t *testing.T, sums string) {
 		}
 	}
 	text, err := os.ReadFile(r.path("krew", "pillion.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal(text, &plugin); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
+	expectNoError(t, yaml.Unmarshal(text, &plugin))
 	if plugin.Metadata.Name != "pillion" || plugin.Spec.Version != "v"+r.number || len(plugin.Spec.Platforms) != 6 {
 		t.Errorf("the plugin is %+v", plugin)
 	}
@@ -220,9 +204,7 @@ func (r release) list(t *testing.T, archive string) []string {
 		return strings.Split(sh(t, "tar", "-tzf", archive), "\n")
 	}
 	files, err := zip.OpenReader(r.path(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	defer files.Close()
 	var names []string
 	for _, f := range files.File {
@@ -235,28 +217,18 @@ func (r release) list(t *testing.T, archive string) []string {
 func (r release) checkImages(t *testing.T, host string) {
 	t.Helper()
 	tag, err := name.NewTag(host+"/pillion-dev/pillion:"+r.number, name.Insecure)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	index, err := remote.Index(tag)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	manifest, err := index.IndexManifest()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	var platforms []string
 	for _, m := range manifest.Manifests {
 		platforms = append(platforms, m.Platform.String())
 		image, err := index.Image(m.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		config, err := image.ConfigFile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		if version := config.Config.Labels["org.opencontainers.image.version"]; config.Platform().String() != m.Platform.String() || version != r.number {
 			t.Errorf("the image for %s is of version %q for %s", m.Platform, version, config.Platform())
 		}
@@ -280,9 +252,7 @@ func (r release) checkMaterials(t *testing.T, own, unpacked string) {
 			Components []struct{ Name string }
 		}
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		if err := json.Unmarshal(text, &bill); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

@@ -92,9 +92,7 @@ func releaseIs(t *testing.T) (string, error) {
 func wholeRelease(t *testing.T) string {
 	t.Helper()
 	now, err := releaseIs(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return now
 }
 
@@ -164,9 +162,7 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 			one := webhookConfiguration(t).Webhooks[entry(t, mutating, "pods")]
 			one.Name = "more.example.com"
 			text, err := json.Marshal(one)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, err)
 			patched(t, mutating, `[{"op":"add","path":"`+at("requested")+`/objectSelector","value":{"matchLabels":{"a":"b"}}},
 				{"op":"add","path":"`+at("enforced")+`/matchConditions","value":[{"name":"never","expression":"false"}]},
 				{"op":"replace","path":"`+at("enforced")+`/timeoutSeconds","value":3},
@@ -379,9 +375,7 @@ func TestTheRunbooksValuesTakeEffect(t *testing.T) {
 	for _, set := range []string{"replicas=3", "coverage.enabled=false", "mirrorTemplates=false", "values.defaults.fluent-bit.logLevel=debug"} {
 		does(t, upgrade+" --set "+set)
 	}
-	if err := shared.Scale(t.Context(), ground.Namespace, 1); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, shared.Scale(t.Context(), ground.Namespace, 1))
 	out := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
 	for _, want := range []string{"replicas: 3", "--count-pods-every=0s", "debug-toolbox,"} {
 		if !strings.Contains(out, want) {
@@ -440,9 +434,7 @@ func TestALabelSetByHandHasPodsInjectedWherePillionCouldNotSetIt(t *testing.T) {
 	backToOne(t)
 	kill(t)
 	n := newNamespace(t, asking("fluent-bit"), nil)
-	if err := n.hasInjection(t, ""); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, n.hasInjection(t, ""))
 	does(t, "kubectl label namespace "+n.name+" pillion.dev/injection=enabled")
 	scale(t, 1)
 	injects(t, n, "fluent-bit")
@@ -458,15 +450,11 @@ func TestARestartEndsTheTokensOfPillionsPods(t *testing.T) {
 	pod := pods.Items[0]
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}}}
 	token, err := client.CoreV1().ServiceAccounts(ground.Namespace).CreateToken(t.Context(), "pillion", request, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	thief := rest.AnonymousClientConfig(config)
 	thief.BearerToken = token.Status.Token
 	stolen, err := kubernetes.NewForConfig(thief)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	read := func() error {
 		_, err := stolen.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
 		return err
@@ -679,9 +667,7 @@ spec:
 		return name
 	}
 	probe, err := n.preview(t, newPod("probe", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	old := pod(sidecar(probe, m.name).Image)
 	patched(t, "sidecartemplate/"+m.name, `[{"op":"replace","path":"/spec/inject/spec/initContainers/0/image","value":"registry.example.com/other:2"}]`)
 	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, m.name).Image == "registry.example.com/other:2" })

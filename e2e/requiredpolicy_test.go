@@ -26,9 +26,7 @@ import (
 func inFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -132,9 +130,7 @@ inject: {spec: {containers: [{name: a, image: "a:4"}]}}`,
 				one := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
 				manifest = one + strings.Repeat("---\n", min(i, 1)) + manifest
 				var object map[string]any
-				if err := syaml.Unmarshal([]byte(one), &object); err != nil {
-					t.Fatal(err)
-				}
+				expectNoError(t, syaml.Unmarshal([]byte(one), &object))
 				templates[name] = object
 			}
 			printed := must(t, "", "pillion", "policy", "mesh", "--templates", inFile(t, "mesh.yaml", manifest), "--values", inFile(t, "values.yaml", values), "--excluded-namespaces=kube-system,kube-node-lease", "--pillion-namespace", ground.Namespace)
@@ -145,9 +141,7 @@ inject: {spec: {containers: [{name: a, image: "a:4"}]}}`,
 			same := func(form string, templates map[string]any, args ...string) {
 				t.Helper()
 				text, err := json.Marshal(map[string]any{"templates": templates})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expectNoError(t, err)
 				got := chartPolicies(t, string(text)+"\n", append([]string{"-f", inFile(t, "more.yaml", "values: {"+values+"}")}, args...)...)
 				for what, spec := range want {
 					if got[what] != spec {
@@ -494,14 +488,10 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 		}, func() { scale(t, 1) }},
 		{"hangs", func() {
 			replica := shared.Replicas(ground.Namespace)[0]
-			if err := syscall.Kill(replica.PID, syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, syscall.Kill(replica.PID, syscall.SIGSTOP))
 			t.Cleanup(func() { _ = syscall.Kill(replica.PID, syscall.SIGCONT) })
 		}, func() {
-			if err := syscall.Kill(shared.Replicas(ground.Namespace)[0].PID, syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			expectNoError(t, syscall.Kill(shared.Replicas(ground.Namespace)[0].PID, syscall.SIGCONT))
 			injects(t, both[0].n, both[0].name)
 		}},
 		{"is not registered", func() {

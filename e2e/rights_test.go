@@ -155,9 +155,7 @@ func TestAStolenTokenCanChangeNothingOfAWebhookConfigurationButTheCABundle(t *te
 		}
 	}
 	bundle, err := publishedBundle(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	allowed := map[string]string{"the caBundle": fmt.Sprintf(`[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"},{"op":"add","path":"/webhooks/1/clientConfig/caBundle","value":%q}]`, base64.StdEncoding.EncodeToString(bundle))}
 	for what, err := range steal(t, account, configuration, allowed) {
 		if err != nil {

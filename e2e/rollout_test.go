@@ -108,9 +108,7 @@ func (n *namespace) standInForAKubelet(t *testing.T) {
 func (n *namespace) images(t *testing.T, container string) (images, uids map[string]string) {
 	t.Helper()
 	pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	images, uids = map[string]string{}, map[string]string{}
 	for _, pod := range pods.Items {
 		if c := sidecar(&pod, container); c != nil {
@@ -161,9 +159,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	})
 	generation := func() int64 {
 		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		return d.Generation
 	}
 	rollout := func(args ...string) string {
@@ -312,18 +308,14 @@ func (n *namespace) kubeconfig(t *testing.T, account string) string {
 		t.Fatal(err)
 	}
 	token, err := client.CoreV1().ServiceAccounts(n.name).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	c := clientcmdapi.NewConfig()
 	c.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
 	c.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	c.CurrentContext = "x"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*c, path); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, clientcmd.WriteToFile(*c, path))
 	return path
 }
 

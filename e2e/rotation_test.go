@@ -65,9 +65,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 		"annotationPrefix=" + prefix, "webhook.name=" + r.webhooks, "clusterTemplates=false", "crds.install=false", "preview.enabled=false", "library={fluent-bit}",
 		"shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
 	})...)
-	if err := shared.Scale(t.Context(), home, 3); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, shared.Scale(t.Context(), home, 3))
 	// Replicas that started together agree on one CA.
 	if err := r.verified(t.Context()); err != nil || len(r.leaves) != 3 || len(r.cas) != 1 {
 		t.Errorf("three replicas serve %d certificates of %d CAs (%v), want 3 of one", len(r.leaves), len(r.cas), err)
@@ -75,9 +73,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	n := newNamespace(t, map[string]string{prefix + "/inject": "fluent-bit"}, map[string]string{prefix + "/injection": "enforced"})
 	injects(t, n, "fluent-bit")
 	load := underLoad(t, n, "fluent-bit")
-	if err := client.CoreV1().Secrets(home).Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, client.CoreV1().Secrets(home).Delete(t.Context(), caSecret, metav1.DeleteOptions{}))
 	took := eventually(t, 2*soon, func() error {
 		if err := r.verified(t.Context()); err != nil {
 			t.Errorf("while certificates are replaced: %v", err)
@@ -93,9 +89,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	t.Attr("rotation", fmt.Sprintf("%d certificates of %d CAs in %s, pods: %s", len(r.leaves), len(r.cas), took, load))
 
 	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": newIssuer(t).PEM()} {
-		if err := publish(t.Context(), client, r.webhooks, bundle); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, publish(t.Context(), client, r.webhooks, bundle))
 		took := eventually(t, healBound, func() error { return r.verified(t.Context()) })
 		t.Attr(what+"-caBundle-restored", took.String())
 		injects(t, n, "fluent-bit")

@@ -20,9 +20,7 @@ const crdName = "sidecartemplates.pillion.dev"
 func TestTheCRDsSchemaHasExactlyTheFieldsOfTheGoTypes(t *testing.T) {
 	t.Parallel()
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal([]byte(must(t, "", "kubectl", "get", "crd", crdName, "-o", "json")), &crd); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal([]byte(must(t, "", "kubectl", "get", "crd", crdName, "-o", "json")), &crd))
 	if len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Name != v1alpha1.Version || crd.Spec.Names.Kind != v1alpha1.Kind {
 		t.Fatalf("the CRD is\n%s", pretty(crd.Spec))
 	}

@@ -22,9 +22,7 @@ func withoutValidating(t *testing.T) (again func()) {
 	t.Helper()
 	ctx, api := context.Background(), client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
 	before, err := api.Get(ctx, configuration, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	before.ResourceVersion, before.UID = "", ""
 	for i := range before.Webhooks {
 		before.Webhooks[i].ClientConfig.CABundle = nil
@@ -42,9 +40,7 @@ func withoutValidating(t *testing.T) (again func()) {
 		})
 	})
 	t.Cleanup(again)
-	if err := api.Delete(ctx, configuration, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, api.Delete(ctx, configuration, metav1.DeleteOptions{}))
 	return again
 }
 

@@ -52,13 +52,9 @@ func TestAStolenTokenCannotChangeTheCABundleOfAnothersEntry(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := errors.Join(err, roleErr, bindingErr); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, errors.Join(err, roleErr, bindingErr))
 	bundle, err := publishedBundle(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	set := func(entry int) error {
 		patch := fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/clientConfig/caBundle","value":%q}]`, entry, base64.StdEncoding.EncodeToString(bundle))
 		return steal(t, system(ground.Namespace, "pillion"), name, map[string]string{"": patch})["mutating: "]
@@ -76,9 +72,7 @@ func TestThePolicyNamesEveryFieldOfAWebhook(t *testing.T) {
 	t.Parallel()
 	policy := policies(t, render(t))["cabundle"]
 	text, err := json.Marshal(policy.Spec.Validations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	for _, kind := range []reflect.Type{reflect.TypeFor[admissionregistrationv1.MutatingWebhook](), reflect.TypeFor[admissionregistrationv1.ValidatingWebhook](), reflect.TypeFor[admissionregistrationv1.WebhookClientConfig]()} {
 		for i := range kind.NumField() {
 			name, _, _ := strings.Cut(kind.Field(i).Tag.Get("json"), ",")

@@ -55,18 +55,14 @@ func newTeam(t *testing.T, annotations, labels map[string]string) *team {
 		}
 	}
 	c, err := clientcmd.LoadFromFile(shared.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	for _, user := range c.AuthInfos {
 		user.Impersonate = "team"
 	}
 	for _, x := range c.Contexts {
 		x.Namespace = at.name
 	}
-	if err := clientcmd.WriteToFile(*c, at.kubeconfig); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, clientcmd.WriteToFile(*c, at.kubeconfig))
 	return at
 }
 
@@ -96,9 +92,7 @@ func (at *team) asAdmin() *team {
 
 func (at *team) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(at.folder, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.WriteFile(filepath.Join(at.folder, name), []byte(text), 0o600))
 }
 
 // seen runs commands and returns them with their output, as a page shows them. The namespace is

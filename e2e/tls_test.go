@@ -24,9 +24,7 @@ const configuration = "pillion"
 func webhookConfiguration(t *testing.T) *admissionregistrationv1.MutatingWebhookConfiguration {
 	t.Helper()
 	c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return c
 }
 
@@ -54,9 +52,7 @@ func publishedBundle(t *testing.T) ([]byte, error) {
 func serverTLS(t *testing.T) *tls.Config {
 	t.Helper()
 	bundle, err := publishedBundle(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {
 		t.Fatal("the published bundle holds no certificate")

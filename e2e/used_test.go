@@ -20,9 +20,7 @@ import (
 func requests(t *testing.T, log string) (used map[string]bool, refused []string) {
 	t.Helper()
 	text, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	used = map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		var e struct {
@@ -139,9 +137,7 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 	// A namespace that the informer does not know is read live. So is a DaemonSet that a
 	// review names: as the API server would send it from a cluster with nodes.
 	daemons, err := client.AppsV1().DaemonSets(n.name).Get(t.Context(), "refused", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	r := newReviewer(t, shared.Replicas(ground.Namespace)[0])
 	owned := fmt.Sprintf(`"metadata":{"annotations":{"pillion.dev/inject":""},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"refused","uid":%q,"controller":true}],`, daemons.UID)
 	for _, review := range []string{
@@ -149,12 +145,8 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 		strings.Replace(strings.Replace(goodReview, `"metadata":{`, owned, 1), `"namespace":"default"`, `"namespace":"`+n.name+`"`, 1),
 	} {
 		response, err := r.client.Post(r.url, "application/json", strings.NewReader(review))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := response.Body.Close(); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
+		expectNoError(t, response.Body.Close())
 		if response.StatusCode == http.StatusBadRequest {
 			t.Errorf("the review is answered with %s", response.Status)
 		}

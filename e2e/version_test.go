@@ -27,9 +27,7 @@ inject:
 func TestATemplateUsesAnImageVolumeWhereTheServerHasOne(t *testing.T) {
 	t.Parallel()
 	server, err := client.Discovery().ServerVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	name := served(t, versionSpec)
 	pod := newNamespace(t, asking(name), nil).mustCreate(t, newPod("web", nil))
 	if got, want := pod.Annotations["example.com/major"]+"."+pod.Annotations["example.com/minor"], server.Major+"."+server.Minor; got != want {

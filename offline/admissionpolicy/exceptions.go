@@ -13,7 +13,8 @@ import (
 // returns the end of the expressions that do. A policy has no clock, and needs none: API servers set
 // creationTimestamp before they evaluate validating policies (k8s.io/apiserver,
 // registry/rest.FillObjectMetaSystemFields), whatever the pod says. It has whole seconds, rounded
-// down, so a pod that is created before the end is excepted.
+// down, so a pod that is created before the end is excepted. Each exception is a variable of its own, because
+// API servers bound the length of an expression.
 func (f *Floor) except(exceptions []v1alpha1.Exception) (spared string) {
 	if len(exceptions) == 0 {
 		return ""
@@ -27,7 +28,9 @@ func (f *Floor) except(exceptions []v1alpha1.Exception) (spared string) {
 		if r := requirements(e.PodSelector); len(r) > 0 {
 			all = append(all, selected("object.metadata.?labels", r))
 		}
-		any[i] = strings.Join(all, " && ")
+		name := fmt.Sprintf("excepted%d", i)
+		f.Policy.Spec.Variables = append(f.Policy.Spec.Variables, admissionv1.Variable{Name: name, Expression: strings.Join(all, " && ")})
+		any[i] = "variables." + name
 	}
 	f.Policy.Spec.Variables = append(f.Policy.Spec.Variables, admissionv1.Variable{Name: "excepted", Expression: strings.Join(any, " || ")})
 	return " || variables.excepted"

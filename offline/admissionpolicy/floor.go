@@ -128,6 +128,9 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 		"the template's changes of other containers, volumes and metadata, and its validations",
 		fmt.Sprintf("namespaces with the label %s=%s, and the namespaces %s", templates.InjectionLabel(o.Prefix), templates.InjectionDisabled, strings.Join(excluded, ", ")),
 	)
+	if err := withinLimits(&f.Policy); err != nil {
+		return Floor{}, fmt.Errorf("template %s: %w", t.Name(), err)
+	}
 	return f, nil
 }
 

@@ -27,6 +27,9 @@ func (f Floor) Write(w io.Writer) error {
 	}
 	comment("API servers refuse by this policy, whether or not they can call Pillion:", f.Refuses)
 	comment("It does not look at, and lets pass where Pillion is not called:", f.Passes)
+	if size(&f.Policy) > mostApplied {
+		out.WriteString("# It is too large for kubectl apply. Use: kubectl apply --server-side -f -\n")
+	}
 	for i, object := range []any{&f.Policy, &f.Binding} {
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 		if err != nil {

@@ -232,6 +232,29 @@ func TooLarge(spec []byte) error {
 	return nil
 }
 
+// NamespaceRoom is what templates of one namespace have taken of what they may be together. The zero
+// value is for a namespace without any.
+type NamespaceRoom struct {
+	templates int
+	cost      int64
+}
+
+// Take counts a template more, by its spec as JSON, or returns why it finds no room.
+func (r *NamespaceRoom) Take(spec []byte) error {
+	if r.templates++; r.templates > MaxInNamespace {
+		return fmt.Errorf("is one too many: a namespace may have %d templates of its own; put two into one, or delete one", MaxInNamespace)
+	}
+	if err := TooLarge(spec); err != nil {
+		return err
+	}
+	cost := Cost(spec)
+	if r.cost+cost > MaxNamespaceCost {
+		return fmt.Errorf("finds no room beside the other templates of the namespace, which may have some %d expressions together; say in a variable once what many places say", MaxNamespaceCost/WorkPerExpression)
+	}
+	r.cost += cost
+	return nil
+}
+
 // maxDemandBytes bounds what is kept of a spec that is out of force.
 const maxDemandBytes = 8 << 10
 

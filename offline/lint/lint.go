@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector/clash"
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -54,6 +55,7 @@ var Rules = []Rule{
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
 	{"name-taken", Error, "Two templates have one name."},
+	{"namespace-room", Error, "A NamespacedSidecarTemplate would not be in force: it is too large or too expensive, or its namespace has too many."},
 	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected. A warning if that is privileged, or not restricted with containerSecurity: Restricted."},
 	{"reference", Warning, "A name that the API accepts and nothing has. Examples are a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
 	{"render", Error, "The template fails for a sample pod."},
@@ -131,7 +133,7 @@ type Result struct {
 
 // Run checks documents, in their order.
 func Run(documents []Document, o Options) []Result {
-	l := linter{options: o, names: map[string]string{}, documents: documents}
+	l := linter{options: o, names: map[string]string{}, rooms: map[string]*templates.NamespaceRoom{}, documents: documents}
 	results := make([]Result, len(documents))
 	for i, d := range documents {
 		results[i] = l.document(d)
@@ -144,6 +146,8 @@ type linter struct {
 	options Options
 	names   map[string]string
 	first   []placedFirst
+	// rooms are what the templates of namespaces have taken, by the namespace.
+	rooms map[string]*templates.NamespaceRoom
 	// documents are all that are checked.
 	documents []Document
 }
@@ -195,6 +199,9 @@ func (l *linter) document(d Document) Result {
 		return j.result
 	}
 	l.names[t.Name()] = templates.NamedAt(d.Document, d.Source)
+	if scope := t.Scope(); scope.Namespaced {
+		j.findRoom(scope.Namespace)
+	}
 	for _, w := range t.TextHazards() {
 		j.place("text", Warning, w.Path, w.Line, w.Message)
 	}
@@ -209,6 +216,32 @@ func (l *linter) document(d Document) Result {
 	}
 	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 	return j.result
+}
+
+// findRoom counts a template of a namespace.
+func (j *judged) findRoom(namespace string) {
+	if j.rooms[namespace] == nil {
+		j.rooms[namespace] = &templates.NamespaceRoom{}
+	}
+	spec, err := Spec(j.document)
+	if err == nil {
+		err = j.rooms[namespace].Take(spec)
+	}
+	if err != nil {
+		path, line := templates.Place(j.document.Document, "metadata", "name")
+		j.place("namespace-room", Error, path, line, err.Error())
+	}
+}
+
+// Spec returns a manifest's spec as JSON.
+func Spec(d Document) (json.RawMessage, error) {
+	var object struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	if err := yaml.Unmarshal(d.Manifest, &object); err != nil {
+		return nil, fmt.Errorf("reading its spec: %w", err)
+	}
+	return object.Spec, nil
 }
 
 func (j *judged) refused(err error) {

@@ -3,6 +3,7 @@ package lint_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +79,42 @@ func TestEachKindOfMistakeIsFoundAndNothingElse(t *testing.T) {
 		if !slices.ContainsFunc(lint.Rules, func(r lint.Rule) bool { return r.Name == rule }) {
 			t.Errorf("the rule %s is not among the rules", rule)
 		}
+	}
+}
+
+// The templates of a namespace may be twenty, and cost something together. Those of another namespace
+// take none of it.
+func TestTheTemplatesOfANamespaceFindRoom(t *testing.T) {
+	document := func(namespace string, i, expressions int) lint.Document {
+		manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: %s-%d, namespace: %s}\nspec:\n  match: {}\n  inject: {metadata: {labels: {a: b}}}\n  variables:\n", namespace, i, namespace)
+		for v := range expressions {
+			manifest += fmt.Sprintf("  - {name: v%d, expression: '%d + 1'}\n", v, v)
+		}
+		return lint.Document{Source: fmt.Sprint(namespace, ".yaml"), Document: templates.Document{Manifest: []byte(manifest), Line: 1}}
+	}
+	var documents []lint.Document
+	for i := range 22 {
+		documents = append(documents, document("many", i, 1))
+	}
+	for i := range 3 {
+		documents = append(documents, document("costly", i, 40))
+	}
+	documents = append(documents, document("other", 0, 40))
+	found := map[string]string{}
+	for _, r := range lint.Run(documents, lint.Options{}) {
+		for _, f := range r.Findings {
+			if f.Rule == "namespace-room" {
+				found[f.Template] += f.Message
+			}
+		}
+	}
+	for name, want := range map[string]string{"many-20": "20 templates", "many-21": "20 templates", "costly-2": "some 85 expressions"} {
+		if !strings.Contains(found[name], want) {
+			t.Errorf("%s: %q, want %s", name, found[name], want)
+		}
+	}
+	if len(found) != 3 {
+		t.Errorf("found %v", found)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // withSeveralAPIServers begins the names of tests that need API_SERVERS=3: three kube-apiservers, and
-// three replicas behind one ClusterIP, of which each prefers another API server.
+// three replicas behind one ClusterIP, each of which meets another API server first.
 const withSeveralAPIServers = "TestWithSeveralAPIServers"
 
 // An apiServer is one of them, with a client of an admin that talks to it alone.

@@ -20,8 +20,9 @@ const (
 	// versionCounts is how long a version counts after it was read last. Where connections go to one of
 	// three API servers at random, each of them is met in that time, but for once in 16,000 times.
 	versionCounts = 2 * time.Minute
-	// versionLately is how long another replica may still judge by a version after it was read last here.
-	versionLately = versionCounts + 30*time.Second
+	// versionLately is how long another replica may judge by a version after it was read last here. It
+	// may reach another API server all the time, and all of them are upgraded in less than that.
+	versionLately = time.Hour
 )
 
 // kubeVersion knows the version of the API servers, for expressions. While they are of several versions

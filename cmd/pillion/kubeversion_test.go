@@ -103,7 +103,7 @@ func TestOfSeveralVersionsOfAPIServersTheLowestCounts(t *testing.T) {
 			{[]int{36, 36, 36}, 36, "[]", 0},
 		} {
 			copy(minors, step.minors)
-			time.Sleep(10 * time.Minute)
+			time.Sleep(2 * time.Hour)
 			synctest.Wait()
 			if got := k.Version(); got != (templates.KubernetesVersion{Major: 1, Minor: step.want}) || fmt.Sprint(k.Lately()) != step.lately {
 				t.Errorf("of API servers %v version %s counts, and lately %s; want 1.%d and %s", step.minors, got, k.Lately(), step.want, step.lately)

@@ -182,12 +182,14 @@ func (s *APIServer) probe(ctx context.Context) {
 }
 
 // newFront listens on the ground's own address, as what stands before several kube-apiservers.
-// Each new connection goes to number n, or to the next one that is ready. Connections that
-// stand are left alone.
+// The first connection goes to number n, and each new one to the next that is ready. Connections
+// that stand are left alone.
 func (g *ControlPlane) newFront(port, n int) (*cable, error) {
+	var next atomic.Int64
+	next.Store(int64(n))
 	return newCable(g.life, g.at(port), func() (string, bool) {
-		for i := range g.apiServers {
-			if s := g.apiServers[(n+i)%len(g.apiServers)]; s.ready.Load() {
+		for range g.apiServers {
+			if s := g.apiServers[int(next.Add(1)-1)%len(g.apiServers)]; s.ready.Load() {
 				return s.address, true
 			}
 		}
@@ -195,7 +197,7 @@ func (g *ControlPlane) newFront(port, n int) (*cable, error) {
 	})
 }
 
-// apiServer is the URL that replica n talks to. Of several kube-apiservers it prefers number n,
+// apiServer is the URL that replica n talks to. Of several kube-apiservers it meets number n first,
 // counted in a circle, so that the replicas differ.
 func (g *ControlPlane) apiServer(n int) (string, error) {
 	if len(g.apiServers) == 1 {

@@ -125,7 +125,7 @@ func getURL(base string) func(context.Context, string) ([]byte, error) {
 func (r Replica) ask(ctx context.Context) state.Replica {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	a := state.Replica{Name: r.name, Created: r.created}
+	a := state.Replica{Name: r.name, Created: r.created, State: state.State{Templates: map[string]string{}}}
 	if body, err := r.get(ctx, "/readyz"); err != nil {
 		a.Missing = notReady(body, err)
 	}
@@ -137,6 +137,7 @@ func (r Replica) ask(ctx context.Context) state.Replica {
 		a.Missing = strings.TrimPrefix(a.Missing+"; reading the state: "+err.Error(), "; ")
 	}
 	a.Answers = err == nil
+	a.Ready = a.Answers && a.Missing == ""
 	return a
 }
 

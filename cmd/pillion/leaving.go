@@ -27,9 +27,9 @@ type leaving struct {
 	sweep func(ctx context.Context) (map[string][]string, error)
 	log   *slog.Logger
 
-	// seen is closed when the marker is there.
-	seen chan struct{}
-	once sync.Once
+	// seen is done when the marker is there, by see.
+	seen context.Context
+	see  context.CancelFunc
 	// waiting bounds the reviews that wait.
 	waiting chan struct{}
 	mu      sync.Mutex
@@ -43,11 +43,12 @@ const leavingSettle = 500 * time.Millisecond
 
 func newLeaving(client metadata.Interface, c serveConfig, remover labels.Remover, log *slog.Logger) *leaving {
 	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(c.Namespace)
+	seen, see := context.WithCancel(context.Background())
 	return &leaving{
 		marker: func(ctx context.Context) (watch.Interface, error) {
 			return configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.UninstallMarker})
 		},
-		sweep: remover.Remove, log: log, seen: make(chan struct{}), waiting: make(chan struct{}, 4),
+		sweep: remover.Remove, log: log, seen: seen, see: see, waiting: make(chan struct{}, 4),
 	}
 }
 
@@ -65,7 +66,7 @@ func (l *leaving) Run(ctx context.Context) error {
 			said = err.Error()
 			l.log.Warn("the ConfigMap that announces an uninstall cannot be watched: labels of namespaces stay after an uninstall, until you run `pillion unlabel`", "error", err)
 		}
-		waiting.Until(ctx, pause, l.seen)
+		waiting.Until(ctx, pause, l.seen.Done())
 	}
 	<-ctx.Done()
 	return nil
@@ -81,10 +82,8 @@ func (l *leaving) follow(ctx context.Context, w watch.Interface) {
 				return
 			}
 			if e.Type == watch.Added || e.Type == watch.Modified {
-				l.once.Do(func() {
-					l.log.Info("the release is being removed, so this replica sets no more labels on namespaces; if that is wrong, restart it")
-					close(l.seen)
-				})
+				l.log.Info("the release is being removed, so this replica sets no more labels on namespaces; if that is wrong, restart it")
+				l.see()
 				return
 			}
 		}
@@ -92,27 +91,14 @@ func (l *leaving) follow(ctx context.Context, w watch.Interface) {
 }
 
 // yes reports whether the release is being removed.
-func (l *leaving) yes() bool {
-	select {
-	case <-l.seen:
-		return true
-	default:
-		return false
-	}
-}
+func (l *leaving) yes() bool { return l.seen.Err() != nil }
 
 // until returns a function that runs f until the release is being removed.
 func (l *leaving) until(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		running, stop := context.WithCancel(ctx)
 		defer stop()
-		go func() {
-			select {
-			case <-l.seen:
-				stop()
-			case <-running.Done():
-			}
-		}()
+		defer context.AfterFunc(l.seen, stop)()
 		err := f(running)
 		if err == nil {
 			<-ctx.Done()
@@ -137,7 +123,7 @@ func (l *leaving) Review(ctx context.Context, r *webhook.Review) (webhook.Respon
 		return webhook.Allowed(), nil
 	}
 	select {
-	case <-l.seen:
+	case <-l.seen.Done():
 	case <-ctx.Done():
 		return webhook.Allowed(), nil
 	case <-time.After(2 * time.Second): // the watch may be late by a moment

@@ -35,6 +35,7 @@ type release struct {
 func newRelease(t *testing.T) *release {
 	r := &release{marker: watch.NewFakeWithChanSize(10, false)}
 	watches := 0
+	seen, see := context.WithCancel(context.Background())
 	r.leaving = &leaving{
 		marker: func(context.Context) (watch.Interface, error) {
 			if watches++; watches < 3 {
@@ -58,7 +59,7 @@ func newRelease(t *testing.T) *release {
 			r.labels.Add(-int32(len(done)))
 			return done, nil
 		},
-		log: slog.New(slog.DiscardHandler), seen: make(chan struct{}), waiting: make(chan struct{}, 4),
+		log: slog.New(slog.DiscardHandler), seen: seen, see: see, waiting: make(chan struct{}, 4),
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)

@@ -87,7 +87,7 @@ type statusReport struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Target is what the argument names, as sct/NAME or ns/NAME.
 	Target         string                `json:"target,omitempty"`
-	Replicas       []replicaReport       `json:"replicas"`
+	Replicas       []state.Replica       `json:"replicas"`
 	Configurations []configurationReport `json:"configurations,omitempty"`
 	Canaries       []canaryReport        `json:"canaries,omitempty"`
 	Pods           *inspect.PodsReport   `json:"pods,omitempty"`
@@ -97,23 +97,6 @@ type statusReport struct {
 	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to run next.
 	Next []string `json:"next"`
-}
-
-// replicaReport is one replica.
-type replicaReport struct {
-	Name  string `json:"name"`
-	Ready bool   `json:"ready"`
-	// Templates are those that it applies, library and all, with their hashes.
-	Templates map[string]string `json:"templates"`
-	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
-	Broken []string `json:"broken,omitempty"`
-	// CacheAgeSeconds says how long ago each cache was last known to be right.
-	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
-	// EnforcementProven reports whether this replica has proven that pods go through Pillion.
-	EnforcementProven *bool      `json:"enforcementProven,omitempty"`
-	CertificateEnds   *time.Time `json:"certificateEnds,omitempty"`
-	AuthorityEnds     *time.Time `json:"authorityEnds,omitempty"`
-	PodsLastLookedAt  *time.Time `json:"podsLastLookedAt,omitempty"`
 }
 
 // configurationReport is one webhook configuration.
@@ -251,10 +234,7 @@ func status(ctx context.Context, w io.Writer, cluster *inspect.Cluster, all []st
 // writeJSON prints everything as one object.
 func (r statusReport) writeJSON(ctx context.Context, w io.Writer, cluster *inspect.Cluster, all []state.Replica, of inspect.Target) error {
 	r.Sound = len(r.Problems) == 0
-	r.Replicas = []replicaReport{}
-	for _, a := range all {
-		r.Replicas = append(r.Replicas, replicaOf(a))
-	}
+	r.Replicas = append([]state.Replica{}, all...)
 	if of == (inspect.Target{}) {
 		configurations, err := configurationsOf(ctx, cluster, all)
 		if err != nil {
@@ -272,18 +252,6 @@ func (r statusReport) writeJSON(ctx context.Context, w io.Writer, cluster *inspe
 		return errRefused
 	}
 	return nil
-}
-
-// replicaOf is what a replica says of itself.
-func replicaOf(a state.Replica) replicaReport {
-	r := replicaReport{
-		Name: a.Name, Ready: a.Ready(), Templates: a.Templates, Broken: a.Broken, CacheAgeSeconds: a.CacheAgeSeconds, EnforcementProven: a.EnforcementProven,
-		CertificateEnds: a.Certificates.Ends, AuthorityEnds: a.Certificates.AuthorityEnds, PodsLastLookedAt: a.PodsLastLookedAt,
-	}
-	if r.Templates == nil {
-		r.Templates = map[string]string{}
-	}
-	return r
 }
 
 func (c configuration) report(replicas []state.Replica) configurationReport {

@@ -113,18 +113,17 @@ func (c Certificates) Configuration(kind, name string) (p Published, named bool)
 
 // Replica is what one replica answered.
 type Replica struct {
-	Name string
+	Name string `json:"name"`
 	// Created is when its pod was made; zero if it is not known.
-	Created time.Time
+	Created time.Time `json:"created,omitzero"`
+	// Ready: the replica is ready, and gave its state.
+	Ready bool `json:"ready"`
 	// Missing says why the replica is not ready; "" if it is.
-	Missing string
+	Missing string `json:"missing,omitempty"`
 	// Answers reports whether the replica gave its state.
-	Answers bool
+	Answers bool `json:"answers"`
 	State
 }
-
-// Ready reports whether the replica is ready, and gave its state.
-func (r Replica) Ready() bool { return r.Missing == "" && r.Answers }
 
 // Problems are what fails at present. The replica may be ready all the same.
 func (r Replica) Problems() []string {

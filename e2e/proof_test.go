@@ -48,7 +48,11 @@ func TestAnInstallProvesItself(t *testing.T) {
 	if out := must(t, "", "pillion", "prove"); !strings.Contains(out, proofNamespace) || !strings.Contains(out, proof.Template) {
 		t.Errorf("pillion prove says %q", out)
 	}
-	var told struct{ Proven []struct{ Record struct{ Templates map[string]any } } }
+	var told struct {
+		Proven []struct {
+			Record struct{ Templates map[string]any }
+		}
+	}
 	if out := must(t, "", "pillion", "prove", "-o", "json"); json.Unmarshal([]byte(out), &told) != nil || len(told.Proven) < 2 || told.Proven[0].Record.Templates[proof.Template] == nil {
 		t.Errorf("as JSON: %s", out)
 	}

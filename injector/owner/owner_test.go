@@ -59,8 +59,8 @@ func TestADeploymentReplacesPodsOfAnotherPodTemplate(t *testing.T) {
 	for replicaSet, want := range map[string]bool{
 		deployment: false,
 		`{"spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": "5d8f"}, "annotations": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`: false,
-		`{"spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": "5d8f"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`:                             true,
-		`{"spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "web"}, "annotations": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:2"}]}}}}`:                               true,
+		`{"spec": {"replicas": 1, "template": {"metadata": {"labels": {"app": "web", "pod-template-hash": "5d8f"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`:                            true,
+		`{"spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "web"}, "annotations": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": "web:2"}]}}}}`:                              true,
 		`{}`: true,
 	} {
 		var d, r map[string]any

@@ -155,7 +155,9 @@ func TestARunningSidecarStaysAsItIs(t *testing.T) {
 		patch            map[string]any
 		says             string
 	}{
-		{"metadata", "", map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "annotations": map[string]any{statusAnnotation: nil}}}, ""},
+		{"metadata", "", map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "annotations": map[string]any{"a": "b"}}}, ""},
+		{"the record", "", map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusAnnotation: nil}}},
+			": the annotation " + statusAnnotation + " would no longer say that the template added the container NAME; leave the annotation as it is"},
 		{"the app's image", "", spec("containers", map[string]any{"name": "app", "image": "nginx:1.30"}), ""},
 		{"an accepted image", "", spec("initContainers", map[string]any{"name": m.name, "image": "mirror.example.com/x:1"}), ""},
 		{"another image", "", spec("initContainers", map[string]any{"name": m.name, "image": "evil:1"}),

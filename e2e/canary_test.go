@@ -4,12 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -180,4 +187,112 @@ func untouched(all []appsv1.Deployment) error {
 		}
 	}
 	return nil
+}
+
+// A required template with a canary, whose sidecar has another name, until the canary is gone.
+func TestASidecarStaysGuardedWhenItsCanaryIsGone(t *testing.T) {
+	t.Parallel()
+	const spec = `
+verify: {images: ["good.example.com/**"]}
+inject: {spec: {initContainers: [{name: NAME, image: "good.example.com/audit:1", restartPolicy: Always}]}}
+`
+	stable, n := newRequiredBy(t, spec, enforced())
+	canary := manifest{name: stable.name + "-next", spec: "\ncanary: {of: " + stable.name + ", percent: 100}" + spec}
+	canary.apply(t)
+	n.previews(t, inForce, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, canary.name) != nil })
+	pod := n.mustCreate(t, newPod("web", nil))
+	must(t, "", "kubectl", "delete", "sct", canary.name)
+	injects(t, n, stable.name)
+
+	patch := func(data string) error {
+		_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(data), metav1.PatchOptions{})
+		return err
+	}
+	image := func(image string) string {
+		return `{"spec":{"initContainers":[{"name":"` + canary.name + `","image":"` + image + `"}]}}`
+	}
+	for data, says := range map[string]string{
+		image("evil.example.com/audit:1"):                                "the container " + canary.name + " would have the image",
+		`{"metadata":{"annotations":{"` + statusAnnotation + `":null}}}`: "would no longer say that the template added the container " + canary.name,
+	} {
+		if err := patch(data); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v; want %q", data, err, says)
+		}
+	}
+	for _, data := range []string{`{"metadata":{"labels":{"a":"b"},"annotations":{"a":"b"}}}`, image("good.example.com/audit:2")} {
+		if err := patch(data); err != nil {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+}
+
+// Tenants give a parameter a value that no version takes, and then one that only the canary refuses:
+// that stops it. Stopped, it is promoted by force only, and not over what somebody else writes meanwhile.
+func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
+	t.Parallel()
+	stable := manifest{name: unique("side"), spec: sidecarSpec}
+	stable.apply(t)
+	stable.waitServed(t)
+	canary := manifest{name: stable.name + "-next"}
+	canary.forget(t)
+	next := manifest{stable.name, strings.Replace("\ncanary: {of: NAME, percent: 100, tolerate: 0}"+sidecarSpec, "[error, info, debug]", "[error, info]", 1)}
+	must(t, strings.Replace(next.yaml(), "metadata: {name: "+stable.name+"}", "metadata: {name: "+canary.name+"}", 1), "kubectl", "apply", "-f", "-")
+	n := newNamespace(t, asking(stable.name), open())
+	refused := func(create func(*testing.T, *corev1.Pod) (*corev1.Pod, error), name, level string) error {
+		if _, err := create(t, newPod(name, map[string]string{stable.name + ".pillion.dev/log-level": level})); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the pod %s with the level %s: %v", name, level, err)
+		}
+		return nil
+	}
+	eventually(t, inForce, func() error { return refused(n.preview, "probe", "debug") })
+	for i := range 3 {
+		expectNoError(t, refused(n.create, fmt.Sprint("mistaken-", i), "loud"))
+	}
+	expectNoError(t, refused(n.create, "surprised", "debug"))
+	eventually(t, soon, func() error {
+		if stopped(t, canary.name) == nil {
+			return fmt.Errorf("the canary's status is %s", pretty(canary.status(t)))
+		}
+		return nil
+	})
+	c := stopped(t, canary.name)
+	if c.Reason != "PodsRefused" || !strings.HasPrefix(c.Message, "1 of 1 workloads fail with the canary, 0 of ") || !strings.Contains(c.Message, "pod/surprised") {
+		t.Errorf("the condition is %s", pretty(c))
+	}
+
+	if _, stderr, err := run(t, "", "pillion", "promote", canary.name); err == nil || !strings.Contains(stderr, "is stopped: "+c.Message) || !strings.Contains(stderr, "--force") {
+		t.Errorf("promote of a stopped canary: %v\n%s", err, stderr)
+	}
+	promote := []string{"promote", canary.name, "--force"}
+	meanwhile := kubeconfigBefore(t, http.MethodPut, "/sidecartemplates/"+stable.name, func() {
+		must(t, "", "kubectl", "label", "sct", stable.name, "example.com/by=another", "--overwrite")
+	})
+	if _, stderr, err := run(t, "", "pillion", append(promote, "--kubeconfig", meanwhile)...); err == nil || !strings.Contains(stderr, stable.name+" was changed meanwhile, and nothing is written; run the same command again") {
+		t.Errorf("promote beside another writer: %v\n%s", err, stderr)
+	}
+	if hash := stable.status(t).Hash; hash == canary.status(t).Hash {
+		t.Errorf("after a conflict the template has the canary's version, %s", hash)
+	}
+	must(t, "", "pillion", promote...)
+	if got := must(t, "", "kubectl", "get", "sct", stable.name, canary.name, "--ignore-not-found", "-o", "jsonpath={.items[*].metadata.name} {.items[*].metadata.labels} {.items[*].spec.parameters[0].enum}"); got != stable.name+` {"example.com/by":"another"} ["error","info"]` {
+		t.Errorf("after the promotion: %s", got)
+	}
+}
+
+// kubeconfigBefore returns a kubeconfig whose API server does something else before it takes such a request.
+func kubeconfigBefore(t *testing.T, method, suffix string, do func()) (file string) {
+	t.Helper()
+	target, err := url.Parse(config.Host)
+	expectNoError(t, err)
+	through, err := rest.TransportFor(config)
+	expectNoError(t, err)
+	proxy := &httputil.ReverseProxy{Transport: through, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == method && strings.HasSuffix(r.URL.Path, suffix) {
+			do()
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return inFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
 }

@@ -145,7 +145,9 @@ func (w *Watcher) look(ctx context.Context) (again bool) {
 			if !ok {
 				continue
 			}
-			again = w.decide(ctx, c, objects, comparison) || again
+			if e, _ := set.Get(stable); c.Version.Hash() != e.Template.Hash() { // else it changes nothing
+				again = w.decide(ctx, c, objects, comparison) || again
+			}
 			_, unwritten := w.unwritten[c.Name]
 			found[c.Name] = look{c.Version.Hash(), countsOf(comparison.Canary), countsOf(comparison.Stable), w.blind, unwritten}
 		}
@@ -203,13 +205,13 @@ type version struct {
 }
 
 // compare counts the workloads of a template with canaries. It returns a comparison for each canary
-// that differs from the stable version, by name.
+// that is usable, by name.
 func (w *Watcher) compare(ctx context.Context, set *templates.Set, stable string) (map[string]Comparison, error) {
 	e, _ := set.Get(stable)
 	versions := map[string]version{e.Template.Hash(): {e.Template.AddedContainers(), Health{}}}
 	all := map[string]Comparison{}
 	for _, c := range set.CanariesOf(stable) {
-		if c.Version == nil || c.Version.Hash() == e.Template.Hash() {
+		if c.Version == nil {
 			continue
 		}
 		if _, ok := versions[c.Version.Hash()]; !ok {

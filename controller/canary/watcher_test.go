@@ -146,7 +146,6 @@ type replica struct {
 
 func (c *cluster) replica() *replica {
 	r := &replica{}
-	selected := map[string]string{"canaries": "yes"}
 	r.Watcher = New(Options{
 		StatusKey: "pillion.dev/status", List: c.list, Refusals: NewRefusals(time.Now), Rules: DefaultRules, Ready: func() error { return nil }, Write: c.write,
 		Templates: func() *templates.Set { return c.set(r.here) },
@@ -158,7 +157,7 @@ func (c *cluster) replica() *replica {
 			return o, true
 		},
 		Namespace: func(name string) (templates.Namespace, bool) {
-			return templates.Namespace{Name: name, Labels: selected}, name != "gone"
+			return templates.Namespace{Name: name, Labels: map[string]string{"canaries": "yes", "name": name}}, name != "gone"
 		},
 		Calls:    func(ns templates.Namespace, _ map[string]any) bool { return ns.Name != "elsewhere" },
 		StopHere: func(string) { r.here = true },
@@ -328,6 +327,37 @@ func TestANamespaceThatTheCanaryDoesNotSelectDecidesNothing(t *testing.T) {
 		if s := c.stopped(); s != nil {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+// A fresh copy is a canary that changes nothing yet. Its pods are those of the stable version.
+func TestACanaryThatIsAsTheStableVersionIsWatchedAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t)
+		c.image, c.more = "1", "namespaceSelector: {matchLabels: {name: shop}}"
+		r := c.replica()
+		defer run(t, r)()
+		c.run("shop", "a", "1", 3)
+		c.run("shop", "b", "1", 3)
+		c.run("other", "c", "1", 0)
+		wait(time.Minute)
+		if s := c.stopped(); s != nil {
+			t.Errorf("%+v", s)
+		}
+		wants(t, r, `
+# HELP pillion_template_canary_stop_unwritten 1 for each canary that this replica has stopped for itself because it cannot write the condition Stopped, else 0.
+# TYPE pillion_template_canary_stop_unwritten gauge
+pillion_template_canary_stop_unwritten{template="side-next"} 0
+# HELP pillion_template_canary_stopped 1 for each canary of a template that this replica gives to no pod any more because it is stopped, else 0.
+# TYPE pillion_template_canary_stopped gauge
+pillion_template_canary_stopped{template="side-next"} 0
+# HELP pillion_template_canary_workloads Workloads with pods of a canary, and of the stable version beside it, by whether the template's containers fail. Absent until the replica has looked, and while it cannot.
+# TYPE pillion_template_canary_workloads gauge
+pillion_template_canary_workloads{state="failing",template="side-next",version="canary"} 2
+pillion_template_canary_workloads{state="failing",template="side-next",version="stable"} 2
+pillion_template_canary_workloads{state="healthy",template="side-next",version="canary"} 0
+pillion_template_canary_workloads{state="healthy",template="side-next",version="stable"} 1
+`)
 	})
 }
 

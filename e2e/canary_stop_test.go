@@ -27,7 +27,12 @@ inject:
 // ofCanary returns a template called name, whose sidecar has the name of the stable one.
 func ofCanary(name, stable, canary, image, port string) string {
 	m := manifest{name: stable, spec: strings.NewReplacer("CANARY", canary, "IMAGE", image, "PORT", port).Replace(canarySpec)}
-	return strings.Replace(m.yaml(), "metadata: {name: "+stable+"}", "metadata: {name: "+name+"}", 1)
+	return m.as(name)
+}
+
+// as is the template under another name. NAME in its spec stays.
+func (m manifest) as(name string) string {
+	return strings.Replace(m.yaml(), "metadata: {name: "+m.name+"}", "metadata: {name: "+name+"}", 1)
 }
 
 // stopped returns the condition Stopped of a template, nil for none.

@@ -236,7 +236,7 @@ func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
 	canary := manifest{name: stable.name + "-next"}
 	canary.forget(t)
 	next := manifest{stable.name, strings.Replace("\ncanary: {of: NAME, percent: 100, tolerate: 0}"+sidecarSpec, "[error, info, debug]", "[error, info]", 1)}
-	must(t, strings.Replace(next.yaml(), "metadata: {name: "+stable.name+"}", "metadata: {name: "+canary.name+"}", 1), "kubectl", "apply", "-f", "-")
+	must(t, next.as(canary.name), "kubectl", "apply", "-f", "-")
 	n := newNamespace(t, asking(stable.name), open())
 	refused := func(create func(*testing.T, *corev1.Pod) (*corev1.Pod, error), name, level string) error {
 		if _, err := create(t, newPod(name, map[string]string{stable.name + ".pillion.dev/log-level": level})); !apierrors.IsForbidden(err) {

@@ -19,6 +19,7 @@ import (
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -217,9 +218,26 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 	read(t, filepath.Join(checkout.Chart(), "files", "dashboard.json"), &d)
 	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit"}, nil)
 	injects(t, n, "fluent-bit")
+	// Others are about the versions of a template with a canary. Each version gets pods, and refuses some.
+	stable := manifest{name: unique("side"), spec: sidecarSpec}
+	stable.apply(t)
+	canary := manifest{name: stable.name + "-next"}
+	canary.forget(t)
+	must(t, manifest{stable.name, "\ncanary: {of: NAME, podSelector: {matchLabels: {get: canary}}}" + sidecarSpec}.as(canary.name), "kubectl", "apply", "-f", "-")
+	ofVersion := func(version string, round int) {
+		t.Helper()
+		pod := newPod(fmt.Sprintf("%s-%d", version, round), asking(stable.name))
+		pod.Labels = map[string]string{"get": version}
+		n.mustCreate(t, pod)
+		pod.Annotations[stable.name+".pillion.dev/log-level"] = "loud"
+		if _, err := n.create(t, pod); !apierrors.IsForbidden(err) {
+			t.Errorf("a pod with a level that there is not: %v", err)
+		}
+	}
 	// Some panels are about running pods, which Pillion looks at some seconds after its start.
 	for _, r := range shared.Replicas(ground.Namespace) {
 		eventually(t, time.Minute, func() error { return metric(r, "pillion_survey_last_success_timestamp_seconds ") })
+		eventually(t, time.Minute, func() error { return metric(r, "pillion_template_canary_workloads{", canary.name) })
 	}
 	type oneScrape struct {
 		At     int64             `json:"at"`
@@ -239,6 +257,8 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 		if _, err := n.create(t, newPod(fmt.Sprintf("bad-%d", i), map[string]string{injectAnnotation: "no-such-template"})); err == nil {
 			t.Error("a pod with an unknown template is not refused")
 		}
+		ofVersion("canary", i)
+		ofVersion("stable", i)
 		for _, r := range shared.Replicas(ground.Namespace) {
 			ask.Scrapes = append(ask.Scrapes, oneScrape{began.Add(time.Duration(i) * step).UnixMilli(),
 				map[string]string{"job": "pillion-metrics", "namespace": ground.Namespace, "pod": r.Name, "instance": r.Admin.String()}, scrape(t, r)})

@@ -52,10 +52,10 @@ func (j *judged) stable(name string) (*templates.Template, bool) {
 		o.Source, o.FirstLine = d.Source, d.Line
 		t, _, err := templates.Compile(d.Manifest, o)
 		var mistakes *templates.CompileError
-		switch {
-		case err == nil && t.Name() == name:
+		switch { // of a namespace's own template there is no canary
+		case err == nil && t.Name() == name && !t.Scope().Namespaced:
 			return t, true
-		case errors.As(err, &mistakes) && mistakes.Template == name:
+		case errors.As(err, &mistakes) && mistakes.Template == name && !mistakes.Scope.Namespaced:
 			return nil, true
 		}
 	}

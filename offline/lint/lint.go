@@ -54,7 +54,7 @@ var Rules = []Rule{
 	{"image-tag", Warning, "An image has no tag or digest, or the tag latest: the program can change without a change of the template."},
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
-	{"name-taken", Error, "Two templates have one name."},
+	{"name-taken", Error, "Two templates have one name. Templates of two namespaces may; one of a namespace may not have that of a template of the cluster."},
 	{"namespace-room", Error, "A NamespacedSidecarTemplate would not be in force: it is too large or too expensive, or its namespace has too many."},
 	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected. A warning if that is privileged, or not restricted with containerSecurity: Restricted."},
 	{"reference", Warning, "A name that the API accepts and nothing has. Examples are a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
@@ -124,6 +124,8 @@ type Options struct {
 type Result struct {
 	Source   string
 	Template string
+	// Scope says for which namespaces the template is.
+	Scope templates.Scope
 	// Hash is empty if the template did not compile.
 	Hash string
 	// Tried is how many sample pods got the template, so that the resulting pod was checked.
@@ -133,18 +135,40 @@ type Result struct {
 
 // Run checks documents, in their order.
 func Run(documents []Document, o Options) []Result {
-	l := linter{options: o, names: map[string]string{}, rooms: map[string]*templates.NamespaceRoom{}, documents: documents}
+	l := linter{options: o, names: map[name]string{}, rooms: map[string]*templates.NamespaceRoom{}, documents: documents}
 	results := make([]Result, len(documents))
 	for i, d := range documents {
 		results[i] = l.document(d)
 	}
+	for i := range results {
+		l.shadowed(documents[i], &results[i])
+	}
 	return results
+}
+
+// shadowed reports a template of a namespace whose name a template of the cluster has, be it before or
+// behind it.
+func (l *linter) shadowed(d Document, r *Result) {
+	other, taken := l.names[name{name: r.Template}]
+	if !r.Scope.Namespaced || !taken {
+		return
+	}
+	j := &judged{linter: l, document: d, result: *r}
+	path, line := templates.Place(d.Document, "metadata", "name")
+	j.place("name-taken", Error, path, line, "a template of the cluster has the name, and counts: "+other+"; rename this one")
+	j.byLine()
+	*r = j.result
+}
+
+// byLine sorts the findings.
+func (j *judged) byLine() {
+	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
 }
 
 // linter has the names and positions that earlier documents took.
 type linter struct {
 	options Options
-	names   map[string]string
+	names   map[name]string
 	first   []placedFirst
 	// rooms are what the templates of namespaces have taken, by the namespace.
 	rooms map[string]*templates.NamespaceRoom
@@ -152,10 +176,17 @@ type linter struct {
 	documents []Document
 }
 
+// name is what only one template may have.
+type name struct {
+	scope templates.Scope
+	name  string
+}
+
 // placedFirst is a template with a native sidecar before all others.
 type placedFirst struct {
-	name, source string
-	order        int
+	name
+	source string
+	order  int
 }
 
 // judged is one template while it is checked.
@@ -189,16 +220,17 @@ func (l *linter) document(d Document) Result {
 		j.refused(err)
 		return j.result
 	}
-	j.result.Template, j.result.Hash = t.Name(), t.Hash()
+	j.result.Template, j.result.Scope, j.result.Hash = t.Name(), t.Scope(), t.Hash()
 	for i := range j.result.Findings {
 		j.result.Findings[i].Template = t.Name()
 	}
-	if other, taken := l.names[t.Name()]; taken {
+	own := name{t.Scope(), t.Name()}
+	if other, taken := l.names[own]; taken {
 		path, line := templates.Place(d.Document, "metadata", "name")
 		j.place("name-taken", Error, path, line, "the name is taken by "+other)
 		return j.result
 	}
-	l.names[t.Name()] = templates.NamedAt(d.Document, d.Source)
+	l.names[own] = templates.NamedAt(d.Document, d.Source)
 	if scope := t.Scope(); scope.Namespaced {
 		j.findRoom(scope.Namespace)
 	}
@@ -214,7 +246,7 @@ func (l *linter) document(d Document) Result {
 	if j.canary(t) {
 		j.tryOut()
 	}
-	slices.SortStableFunc(j.result.Findings, func(a, b Finding) int { return cmp.Compare(a.Line, b.Line) })
+	j.byLine()
 	return j.result
 }
 
@@ -250,7 +282,7 @@ func (j *judged) refused(err error) {
 		j.place("compile", Error, "", 0, err.Error())
 		return
 	}
-	j.result.Template = mistakes.Template
+	j.result.Template, j.result.Scope = mistakes.Template, mistakes.Scope
 	for i := range j.result.Findings {
 		j.result.Findings[i].Template = mistakes.Template
 	}

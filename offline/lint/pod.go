@@ -175,17 +175,17 @@ func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragmen
 
 // placedFirst notes a native sidecar that stands first, and warns if another template
 // puts one there, too.
-func (j *judged) placedFirst(name string) {
-	order := j.template.Order()
+func (j *judged) placedFirst(container string) {
+	own, order := name{j.result.Scope, j.template.Name()}, j.template.Order()
 	for _, other := range j.first {
-		if other.name == j.template.Name() {
+		if other.name == own {
 			return
 		}
-		if other.order == order {
-			j.about("same-place", Warning, fmt.Sprintf("this template and %s (%s) both put a sidecar first and have the order %d, so that their names decide which starts first; give them different values of spec.order", other.name, other.source, order), "initContainers", name)
+		if other.scope == own.scope && other.order == order {
+			j.about("same-place", Warning, fmt.Sprintf("this template and %s (%s) both put a sidecar first and have the order %d, so that their names decide which starts first; give them different values of spec.order", other.name.name, other.source, order), "initContainers", container)
 		}
 	}
-	j.linter.first = append(j.linter.first, placedFirst{name: j.template.Name(), source: j.result.Source, order: order})
+	j.linter.first = append(j.linter.first, placedFirst{name: own, source: j.result.Source, order: order})
 }
 
 // podSecurity reports the Pod Security Standard of the injected parts. The pod keeps to

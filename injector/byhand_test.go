@@ -68,6 +68,46 @@ func TestATemplateOfANamespaceGetsNothingPastARequiredOne(t *testing.T) {
 	}
 }
 
+// A label from a template of a namespace gets no pod past a required template that selects pods by it.
+func TestALabelOfANamespacesTemplateHidesNoPodFromARequiredOne(t *testing.T) {
+	const audit = "  required: true\n  match: {podSelector: {matchLabels: {mesh: \"on\"}}}\n"
+	const adds = "  inject: {metadata: {labels: {mesh: \"on\"}}}\n"
+	for name, c := range map[string]struct {
+		required, own string
+		allowed       bool
+	}{
+		"the label":             {audit + sidecar("audit"), adds, false},
+		"another label":         {audit + sidecar("audit"), "  inject: {metadata: {labels: {mesh: \"off\"}}}\n", true},
+		"no label":              {audit + sidecar("audit"), sidecar("mine"), true},
+		"suspended":             {"  suspend: true\n" + audit + sidecar("audit"), adds, true},
+		"broken":                {audit + "  inject: {spec: {containers: [{nome: x}]}}\n", adds, false},
+		"its condition is true": {audit + "  matchConditions: [{name: v, expression: \"!pod.spec.?hostNetwork.orValue(false)\"}]\n" + sidecar("audit"), adds, false},
+		"its condition is false for the result": {audit + "  matchConditions: [{name: v, expression: \"!pod.spec.?hostNetwork.orValue(false)\"}]\n" + sidecar("audit"),
+			"  inject: {metadata: {labels: {mesh: \"on\"}}, spec: {hostNetwork: true}}\n", true},
+		"an exception that has the label": {audit + "  exceptions: [{name: e, reason: r, until: \"2999-01-01T00:00:00Z\", podSelector: {matchLabels: {mesh: \"on\"}}}]\n" + sidecar("audit"), adds, true},
+	} {
+		own := manifestOf(namespaced, "shop", "mine", "  match: {}\n"+c.own)
+		set := setOf(t, manifestOf("SidecarTemplate", "", "audit", c.required), own)
+		out := injectInto(t, set, "shop", "")
+		if out.Allowed != c.allowed {
+			t.Errorf("%s: allowed %v: %s", name, out.Allowed, out.Message)
+		}
+		if !out.Allowed && (out.Code != "Conflict" || !strings.Contains(out.Message, "audit") || !strings.Contains(out.Message, "shop/mine")) {
+			t.Errorf("%s: %s", name, out.Message)
+		}
+		pod := injectInto(t, setOf(t, own), "shop", "").Pod // with the record that a forger would write
+		final, err := injector.NewPipeline(injector.Config{}).Verify(context.Background(), injector.Request{Operation: "CREATE", Templates: set, Namespace: templates.Namespace{Name: "shop"}, Pod: pod})
+		if err != nil || final.Allowed != c.allowed {
+			t.Errorf("%s: verified %v: %s %v", name, final.Allowed, final.Message, err)
+		}
+	}
+	// A label of a template of the cluster selects nothing: an admin wrote both.
+	set := setOf(t, manifestOf("SidecarTemplate", "", "audit", audit+sidecar("audit")), manifestOf("SidecarTemplate", "", "mesh", "  match: {}\n"+adds))
+	if out := injectInto(t, set, "shop", ""); !out.Allowed || containers(out) != "app" {
+		t.Errorf("a label of a template of the cluster: %s %s", containers(out), out.Message)
+	}
+}
+
 func verified(t *testing.T, p *injector.Pipeline, r injector.Request, again injector.Outcome) bool {
 	t.Helper()
 	r.Pod = again.Pod

@@ -119,6 +119,7 @@ func BenchmarkTheWorstReviewOfANamespace(b *testing.B) {
 		name, fields, text string
 	}{
 		{"loops", conditions(loop(0), loop(1), loop(2)), strings.Repeat("a", 3_000)},
+		{"long loops", conditions(loop(0), loop(1), loop(2)), strings.Repeat("a", 25_000)},
 		{"matches", conditions("lists.range(9).filter(i, " + text + ".matches('" + wide + "b')).size()"), strings.Repeat("a", 300)},
 		{"matches, refused", conditions(text + ".matches('" + wide + "b')"), strings.Repeat("a", 250_000)},
 		{"findAll, refused", conditions(text + ".findAll('a*b|a')"), strings.Repeat("a", 4000)},

@@ -345,6 +345,8 @@ func sizeOf(v ref.Val) uint64 {
 // grows with what the call goes over.
 func costOf(function, overload string, args []ref.Val, result ref.Val) (uint64, bool) {
 	switch function {
+	case repetitionFunction:
+		return 0, true
 	case "toJson", "shellQuote":
 		return 1 + textCost(result), true
 	case "base64.encode", "base64.decode":

@@ -101,7 +101,7 @@ func (p *planner) plan(checked *celast.AST, namespaced bool) (*program, error) {
 		options = append(options, p.regexps)
 	}
 	if !known {
-		options = append(options, p.counting)
+		options = append(options, p.counting, repetitionsOf(checked.Expr()), p.counting)
 	}
 	steps, err := p.interpreter.NewInterpretable(checked, options...)
 	if err != nil {
@@ -113,6 +113,50 @@ func (p *planner) plan(checked *celast.AST, namespaced bool) (*program, error) {
 	}
 	return &program{steps: steps, counted: counted, price: price, loops: loops(checked.Expr())}, nil
 }
+
+// repetitionsOf has the tracker of costs forget the values of each repetition of a loop. By itself
+// it keeps some of them until the loop ends, and looks through all that it keeps at each step. The
+// steps of the loops must be counted before, and what this makes of them afterwards.
+func repetitionsOf(root celast.Expr) interpreter.PlannerOption {
+	conditions := map[int64]int64{}
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
+		if x.Kind() == celast.ComprehensionKind {
+			loop := x.AsComprehension()
+			conditions[loop.LoopStep().ID()] = loop.LoopCondition().ID()
+		}
+	}))
+	return interpreter.CustomDecoratorV2(func(step interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		if condition, ok := conditions[step.ID()]; ok {
+			return &repetition{InterpretableV2: step, condition: condition}, nil
+		}
+		return step, nil
+	})
+}
+
+// repetition is the step of a loop. To the tracker of costs it is a call whose value goes by the name of
+// the loop's condition. The condition is the first value of a repetition that the tracker keeps, and it
+// forgets with an argument all that came after it: this condition, and the repetition before.
+type repetition struct {
+	interpreter.InterpretableV2
+	condition int64
+}
+
+// ID implements [interpreter.InterpretableV2].
+func (r *repetition) ID() int64 { return r.condition }
+
+// Function implements [interpreter.InterpretableCall].
+func (r *repetition) Function() string { return repetitionFunction }
+
+// OverloadID implements [interpreter.InterpretableCall].
+func (r *repetition) OverloadID() string { return "" }
+
+// Args implements [interpreter.InterpretableCall].
+func (r *repetition) Args() []interpreter.InterpretableV2 {
+	return []interpreter.InterpretableV2{r, r}
+}
+
+// repetitionFunction is no function that an expression can call.
+const repetitionFunction = "@repetition"
 
 // prices are what operators and functions cost at most that look at no more than one of their
 // values, whatever its size.

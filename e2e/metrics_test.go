@@ -321,22 +321,27 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 }
 
 // The overview answers whether something is broken: a replica that is down counts as one that is not
-// ready, and where nothing is scraped, no panel says that all is well. In the file the titles of panels
-// stand for their expressions.
-func TestTheOverviewOfTheDashboardTellsWhatIsBrokenFromWhatIsUnknown(t *testing.T) {
+// ready, and where nothing is scraped, no panel says that all is well. Panels of canaries have the stable
+// version of the same template beside them, and no other. In the file the titles of panels stand for
+// their expressions.
+func TestTheDashboardTellsWhatIsBrokenFromWhatIsUnknown(t *testing.T) {
 	t.Parallel()
 	var d dashboard
 	read(t, filepath.Join(checkout.Chart(), "files", "dashboard.json"), &d)
 	var titles []string
+	variables := strings.NewReplacer("$namespace", ".*", "$job", ".*", "$__rate_interval", "5m", "$__range", "5m")
 	for _, p := range d.Panels {
-		if p.Type == "stat" {
-			expression := strings.NewReplacer("$namespace", ".*", "$job", ".*").Replace(p.Targets[0].Expr)
-			titles = append(titles, "expr: "+p.Title+",", fmt.Sprintf("expr: %q,", expression))
+		for i, q := range p.Targets {
+			title := p.Title
+			if len(p.Targets) > 1 {
+				title += fmt.Sprintf(" %c", 'A'+i)
+			}
+			titles = append(titles, "expr: "+title+",", fmt.Sprintf("expr: %q,", variables.Replace(q.Expr)))
 		}
 	}
-	tests, err := os.ReadFile(checkout.Path("e2e", "testdata", "overview_test.yaml"))
+	tests, err := os.ReadFile(checkout.Path("e2e", "testdata", "dashboard_test.yaml"))
 	expectNoError(t, err)
-	file := inFile(t, "overview.yaml", strings.NewReplacer(titles...).Replace(string(tests)))
+	file := inFile(t, "dashboard.yaml", strings.NewReplacer(titles...).Replace(string(tests)))
 	if _, err := prometheusTool(t, "", "promtool", "test", "rules", file); err != nil {
 		t.Error(err)
 	}

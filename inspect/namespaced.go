@@ -34,9 +34,10 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 	})
 }
 
-// ownTemplates reads the templates that all namespaces have of their own.
-func (c *Cluster) ownTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
-	resource := c.Objects.Resource(resourceOf(compile.Prefix, v1alpha1.Version, store.NamespacedResource))
+// OwnObjects returns the objects of the templates that a namespace has of its own, or all namespaces
+// where it is empty, by their namespaces.
+func (c *Cluster) OwnObjects(ctx context.Context, prefix, namespace string) (map[string][]unstructured.Unstructured, error) {
+	resource := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, store.NamespacedResource)).Namespace(namespace)
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
 	objects := map[string][]unstructured.Unstructured{}
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -45,8 +46,17 @@ func (c *Cluster) ownTemplates(ctx context.Context, compile templates.Options) (
 		}
 		return nil
 	})
-	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
+	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", store.NamespacedResource, err)
+	}
+	return objects, nil
+}
+
+// ownTemplates reads the templates that all namespaces have of their own.
+func (c *Cluster) ownTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
+	objects, err := c.OwnObjects(ctx, compile.Prefix, "")
+	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
+		return nil, err
 	}
 	all := map[string]*templates.NamespaceTemplates{}
 	for namespace, of := range objects {

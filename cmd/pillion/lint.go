@@ -19,7 +19,7 @@ func newLintCommand() *cobra.Command {
 	var f lintFlags
 	var cases caseFlags
 	cmd := &cobra.Command{
-		Use:   "lint FILE|DIR...",
+		Use:   "lint [FILE|DIR...]",
 		Short: "Check SidecarTemplates without a cluster",
 		Long: `Lint compiles each SidecarTemplate, as the webhook does, injects it into sample pods
 (bundled ones, and yours with --pod), and checks the resulting pods: whether the API
@@ -34,6 +34,9 @@ its owner, its labels and the volumes of its claims.
 With --cluster it also compares changed templates with those in force: for each
 workload, each pod and each namespace that uses them, it injects both and says what
 would newly be refused. It reads with your own rights: namespaces, pods and workloads.
+NamespacedSidecarTemplates are checked beside those that the namespace has in the
+cluster, and a new name beside those of all namespaces. Without FILE lint checks the
+NamespacedSidecarTemplates that the cluster has. With -n it reads one namespace's.
 
 With --test it also runs the templates' own cases: for a template NAME the folders
 testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that is
@@ -43,10 +46,11 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
   pillion lint templates/ --test
   pillion lint template.yaml --pod deployment.yaml --strict -o json
-  pillion lint template.yaml --cluster`,
+  pillion lint template.yaml --cluster
+  pillion lint --cluster -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{fmt.Errorf("lint needs at least one file or directory")}
+			if len(args) == 0 && !f.cluster {
+				return usageError{fmt.Errorf("lint needs at least one file or directory, or --cluster")}
 			}
 			return nil
 		},
@@ -72,14 +76,12 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
 				}
 			}
-			results := lint.Run(documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Stable: func(name string) *templates.Template {
+			results, err := f.lint(cmd, &o, documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Namespace: o.namespace, Stable: func(name string) *templates.Template {
 				t, _ := libraryTemplate(name, options) // nil for a name that the library does not have
 				return t
 			}})
-			if f.cluster {
-				if err := againstCluster(cmd, f.where, documents, results, o.now); err != nil {
-					return err
-				}
+			if err != nil {
+				return err
 			}
 			tested, err := cases.run(cmd, args, options, o.now)
 			if err != nil {
@@ -103,6 +105,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	textOrJSON(cmd.Flags(), &f.output)
 	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the changed templates would refuse that are not refused now")
 	placeFlags(cmd.Flags(), &f.where)
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none; with --cluster the only one whose templates are read")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
@@ -120,6 +123,22 @@ type lintFlags struct {
 	// cluster compares with the templates in force, and where finds them.
 	cluster bool
 	where   inspect.Place
+}
+
+// lint checks the documents, and beside a cluster what they change there.
+func (f *lintFlags) lint(cmd *cobra.Command, o *offline, documents []lint.Document, options lint.Options) ([]lint.Result, error) {
+	if !f.cluster {
+		return lint.Run(documents, options), nil
+	}
+	users, err := openUsers(cmd.Context(), f.where, o.now)
+	if err != nil {
+		return nil, err
+	}
+	results, err := users.lint(cmd.Context(), documents, options, o.namespace)
+	if err != nil {
+		return nil, err
+	}
+	return results, users.check(cmd.Context(), documents, results)
 }
 
 // samples reads the author's own pods.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -59,18 +58,17 @@ type templateUsers struct {
 	now time.Time
 }
 
-// againstCluster adds to the results what the templates of the documents would change for
-// the pods of a cluster.
-func againstCluster(cmd *cobra.Command, where inspect.Place, documents []lint.Document, results []lint.Result, now time.Time) error {
+// openUsers returns what uses templates in the cluster that the flags name.
+func openUsers(ctx context.Context, where inspect.Place, now time.Time) (*templateUsers, error) {
 	cluster, err := openCluster(where)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	settings, err := cluster.Settings(cmd.Context(), "")
+	settings, err := cluster.Settings(ctx, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return (&templateUsers{Live: cluster.By(settings, templates.NewestKubernetes()), now: now}).check(cmd.Context(), documents, results)
+	return &templateUsers{Live: cluster.By(settings, templates.NewestKubernetes()), now: now}, nil
 }
 
 // check adds the findings of the rule cluster to the results of lint.
@@ -118,7 +116,7 @@ func (u *templateUsers) change(documents []lint.Document) {
 			continue // lint has said so
 		}
 		if t.Scope().Namespaced {
-			continue // its own namespace is the only one that it changes
+			continue // [templateUsers.lint] judges those beside the others of their namespaces
 		}
 		if declared, ok := t.Canary(); ok {
 			canaries = append(canaries, templates.Entry{Name: t.Name(), Source: d.Source, Template: t})
@@ -175,7 +173,7 @@ func (u *templateUsers) depending(ctx context.Context, namespaces map[string]tem
 		said := d.of(ctx, u.old, templates.NewSet(append(u.old.All(), templates.Entry{Name: t.Name(), Template: t})))
 		for i := range results {
 			for _, message := range said {
-				if r := &results[i]; r.Template == t.Name() {
+				if r := &results[i]; r.Template == t.Name() && !r.Scope.Namespaced {
 					r.Findings = append(r.Findings, lint.Finding{Severity: lint.Note, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
 				}
 			}
@@ -368,7 +366,7 @@ func (u *templateUsers) report(results []lint.Result) {
 				name = stable
 			}
 		}
-		if _, ok := u.changed[name]; !ok {
+		if _, ok := u.changed[name]; !ok || r.Scope.Namespaced {
 			continue
 		}
 		var reasons [][2]string

@@ -469,12 +469,17 @@ func (n *Namespaced) definition(ctx context.Context) (*metav1.PartialObjectMetad
 	return crd, nil
 }
 
-// CompileNamespace returns the templates in force of a namespace, of its objects, as [Namespaced] makes
-// them. What their status says of room counts: it depends on other namespaces.
-func CompileNamespace(objects []unstructured.Unstructured, compile templates.Options) ([]templates.Entry, error) {
+// OldestFirst sorts the templates of a namespace as they count.
+func OldestFirst(objects []unstructured.Unstructured) {
 	slices.SortFunc(objects, func(a, b unstructured.Unstructured) int {
 		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
 	})
+}
+
+// CompileNamespace returns the templates in force of a namespace, of its objects, as [Namespaced] makes
+// them. What their status says of room counts: it depends on other namespaces.
+func CompileNamespace(objects []unstructured.Unstructured, compile templates.Options) ([]templates.Entry, error) {
+	OldestFirst(objects)
 	n := &Namespaced{o: NamespacedOptions{Compile: compile}}
 	var entries []templates.Entry
 	var cost int64

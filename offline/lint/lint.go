@@ -116,6 +116,11 @@ type Options struct {
 	Samples []samples.Sample
 	// Now is the time by which exceptions of required templates end. Zero: none has.
 	Now time.Time
+	// Namespace is that of NamespacedSidecarTemplates that name none.
+	Namespace string
+	// Cluster returns where a template of the cluster is that has a name and is not among the
+	// documents, "" if there is none. It may be nil.
+	Cluster func(name string) string
 	// Stable returns a template that canaries may be of beside those of the documents, or nil.
 	Stable func(name string) *templates.Template
 }
@@ -149,8 +154,11 @@ func Run(documents []Document, o Options) []Result {
 // shadowed reports a template of a namespace whose name a template of the cluster has, be it before or
 // behind it.
 func (l *linter) shadowed(d Document, r *Result) {
-	other, taken := l.names[name{name: r.Template}]
-	if !r.Scope.Namespaced || !taken {
+	other := l.names[name{name: r.Template}]
+	if other == "" && l.options.Cluster != nil {
+		other = l.options.Cluster(r.Template)
+	}
+	if !r.Scope.Namespaced || other == "" {
 		return
 	}
 	j := &judged{linter: l, document: d, result: *r}
@@ -220,18 +228,18 @@ func (l *linter) document(d Document) Result {
 		j.refused(err)
 		return j.result
 	}
-	j.result.Template, j.result.Scope, j.result.Hash = t.Name(), t.Scope(), t.Hash()
+	j.result.Template, j.result.Scope, j.result.Hash = t.Name(), l.scope(t.Scope()), t.Hash()
 	for i := range j.result.Findings {
 		j.result.Findings[i].Template = t.Name()
 	}
-	own := name{t.Scope(), t.Name()}
+	own := name{j.result.Scope, t.Name()}
 	if other, taken := l.names[own]; taken {
 		path, line := templates.Place(d.Document, "metadata", "name")
 		j.place("name-taken", Error, path, line, "the name is taken by "+other)
 		return j.result
 	}
 	l.names[own] = templates.NamedAt(d.Document, d.Source)
-	if scope := t.Scope(); scope.Namespaced {
+	if scope := j.result.Scope; scope.Namespaced {
 		j.findRoom(scope.Namespace)
 	}
 	for _, w := range t.TextHazards() {
@@ -248,6 +256,14 @@ func (l *linter) document(d Document) Result {
 	}
 	j.byLine()
 	return j.result
+}
+
+// scope returns the scope with the namespace that counts where the manifest names none.
+func (l *linter) scope(s templates.Scope) templates.Scope {
+	if s.Namespaced {
+		s.Namespace = cmp.Or(s.Namespace, l.options.Namespace)
+	}
+	return s
 }
 
 // findRoom counts a template of a namespace.
@@ -282,7 +298,7 @@ func (j *judged) refused(err error) {
 		j.place("compile", Error, "", 0, err.Error())
 		return
 	}
-	j.result.Template, j.result.Scope = mistakes.Template, mistakes.Scope
+	j.result.Template, j.result.Scope = mistakes.Template, j.scope(mistakes.Scope)
 	for i := range j.result.Findings {
 		j.result.Findings[i].Template = mistakes.Template
 	}

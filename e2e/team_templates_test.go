@@ -59,6 +59,31 @@ func TestATemplateInAnExcludedNamespaceSaysThatItIsForNoPod(t *testing.T) {
 	n.waitReady(t, name, "NamespaceExcluded")
 }
 
+func TestALabelOfATeamsTemplateHidesNoPodFromARequiredOne(t *testing.T) {
+	t.Parallel()
+	team := unique("team")
+	m := requiredFor(team, sidecarSpec)
+	m.spec = strings.Replace(m.spec, "{team: "+team+"}}}", "{team: "+team+"}}, podSelector: {matchLabels: {mesh: 'on'}}}", 1)
+	m.apply(t)
+	waitRequired(t, map[string]string{"team": team})
+	n := newNamespace(t, nil, map[string]string{"team": team})
+	selected := newPod("selected", nil)
+	selected.Labels = map[string]string{"mesh": "on"}
+	n.previews(t, soon, selected, func(pod *corev1.Pod) bool { return sidecar(pod, m.name) != nil })
+	if pod := n.mustCreate(t, newPod("bare", nil)); sidecar(pod, m.name) != nil {
+		t.Errorf("containers %s, want none of the required template without its label", containerNames(pod))
+	}
+	must(t, "apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: labels}\nspec: {match: {}, inject: {metadata: {labels: {mesh: 'on'}}}}\n", "kubectl", "apply", "-n", n.name, "-f", "-")
+	n.waitReady(t, "labels", "Compiled")
+	if _, err := n.create(t, newPod("labelled", nil)); err == nil || !strings.Contains(err.Error(), "template "+m.name+": it would select") || !strings.Contains(err.Error(), n.name+"/labels") || !strings.Contains(err.Error(), "(Conflict") {
+		t.Errorf("a pod that gets the label by a template of its namespace: %v", err)
+	}
+	selected.Name = "has-the-label"
+	if pod := n.mustCreate(t, selected); sidecar(pod, m.name) == nil {
+		t.Errorf("containers %s, want those of the required template", containerNames(pod))
+	}
+}
+
 // Not in parallel: it installs a second Pillion that sees every pod.
 func TestTemplatesOfNamespacesThatAreSwitchedOffSayIt(t *testing.T) {
 	const prefix = "teams.example.com"
@@ -174,6 +199,13 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 		}
 		return nil
 	})
+	more := inFile(t, "more.yaml", strings.Replace(ownTemplate("one-too-many", ""), "{name: one-too-many}", "{name: one-too-many, namespace: "+n.name+"}", 1))
+	if out, _, _ := run(t, "", "pillion", "lint", more, "--cluster"); !strings.Contains(out, "template one-too-many: metadata.name: is one too many: a namespace may have 20 templates of its own") {
+		t.Errorf("pillion lint of a file:\n%s", out)
+	}
+	if out, _, _ := run(t, "", "pillion", "lint", "--cluster", "-n", n.name); !strings.Contains(out, "error: NamespacedSidecarTemplate/"+n.name+"/"+m.name+": template "+m.name+": metadata.name: a template of the cluster has the name") || !strings.Contains(out, "templates: 20, errors: 1,") {
+		t.Errorf("pillion lint of the namespace:\n%s", out)
+	}
 	for _, name := range []string{"own", "matching", m.name} {
 		must(t, "", "kubectl", "delete", "nsct", name, "-n", n.name)
 	}

@@ -212,13 +212,30 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		}},
 		{fmt.Sprint(3*clients, " dry runs of 8,000 containers, three templates"), func(ctx context.Context) string { return create(ctx, busy, 3*clients, manyContainers) }},
 	}
-	tenants := 4
+	tenants := make([]*namespace, 4)
 	if thorough {
-		tenants = 40
+		tenants = make([]*namespace, 40)
 	}
-	attacks = append(attacks, attack{fmt.Sprint(tenants, " tenants who write the worst twenty templates of their own, twice a second"), func(ctx context.Context) string {
-		return writeTheWorst(ctx, t, tenants)
-	}})
+	for i := range tenants {
+		tenants[i] = newNamespace(t, nil, nil)
+	}
+	tenant := unlimited(t)
+	theirs := newNamespaceOfTheWorst(t, tenant)
+	long := func(n int) string {
+		return strings.Replace(reviewIn(theirs.name, ""), `"metadata":{`, `"metadata":{"annotations":{"text":"`+strings.Repeat("a", n)+`"},`, 1)
+	}
+	if status, answer := r.post(t, strings.NewReader(long(300))); status != 200 || !strings.Contains(answer, `"patch"`) {
+		t.Fatalf("the worst templates are not evaluated: %d %.300s", status, answer)
+	}
+	attacks = append(attacks,
+		attack{fmt.Sprint(len(tenants), " tenants who write the worst twenty templates of their own, twice a second"), func(ctx context.Context) string {
+			return writeTheWorst(ctx, tenant, tenants)
+		}},
+		// For the shorter texts all is evaluated; for the longer ones it is refused, or takes too long.
+		attack{fmt.Sprint("pods for the worst templates of a tenant, ", clients, " clients"), func(ctx context.Context) string {
+			var turn atomic.Int64
+			return post(ctx, clients, func() string { return long([]int{300, 3_000, 25_000, 250_000}[turn.Add(1)%4]) })
+		}})
 	if thorough {
 		attacks = append(attacks,
 			attack{"12 dry runs of 230,000 variables", func(ctx context.Context) string { return create(ctx, n, 12, withVariables(230_000)) }},

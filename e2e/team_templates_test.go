@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -221,11 +223,17 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 // of what they may cost together, or is far too large. It is another one in each round.
 func worstTemplate(namespace string, i, round int) []byte {
 	spec := map[string]any{"match": map[string]any{}, "inject": map[string]any{}}
-	switch {
-	case i%4 == 3:
-		spec["description"] = "x"
-		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 1_300_000)}}}
-	default:
+	// conditions has expressions evaluated for each pod.
+	conditions := func(expressions ...string) {
+		var all []any
+		for c, e := range expressions {
+			all = append(all, map[string]any{"name": fmt.Sprint("c", c), "expression": e})
+		}
+		spec["matchConditions"] = all
+	}
+	const text = "pod.metadata.?annotations[?'text'].orValue('')"
+	switch i % 5 {
+	case 0, 1:
 		var variables []any
 		for v := range 4 {
 			// As many nested loops as the language has, over a list as long as the text allows.
@@ -234,6 +242,14 @@ func worstTemplate(namespace string, i, round int) []byte {
 		}
 		spec["variables"] = variables
 		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "${string(variables.v0 + variables.v1 + variables.v2 + variables.v3)}"}}}
+	case 2: // as many repetitions as a run may have
+		loop := fmt.Sprintf("%s.split('').all(a, a != '%d')", text, round)
+		conditions(loop, loop, loop)
+	case 3: // a regular expression of as many instructions as a template may have, often
+		conditions(fmt.Sprintf("lists.range(9).filter(i, %s.matches('(a?){240}%d')).size() == 0", text, round%10))
+	case 4:
+		spec["description"] = "x"
+		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 1_300_000)}}}
 	}
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": "pillion.dev/v1alpha1", "kind": "NamespacedSidecarTemplate",
@@ -245,22 +261,31 @@ func worstTemplate(namespace string, i, round int) []byte {
 	return data
 }
 
-// writeTheWorst has tenants write their worst templates until ctx ends, and removes them.
-func writeTheWorst(ctx context.Context, t *testing.T, tenants int) string {
-	var namespaces []string
-	for range tenants {
-		namespaces = append(namespaces, newNamespace(t, nil, nil).name)
-	}
+// unlimited is a client that asks as often as it is told to.
+func unlimited(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	own := rest.CopyConfig(config)
+	own.QPS = -1
+	c, err := kubernetes.NewForConfig(own)
+	expectNoError(t, err)
+	return c
+}
+
+func applyTheWorst(ctx context.Context, client kubernetes.Interface, namespace string, i, round int) error {
+	path := []string{"/apis/pillion.dev/v1alpha1/namespaces", namespace, "namespacedsidecartemplates", fmt.Sprint("worst-", i)}
+	return client.CoreV1().RESTClient().Patch("application/apply-patch+yaml").AbsPath(path...).Param("fieldManager", "tenant").Param("force", "true").
+		Body(bytes.NewReader(worstTemplate(namespace, i, round))).Do(ctx).Error()
+}
+
+// writeTheWorst has tenants write their worst templates until ctx ends.
+func writeTheWorst(ctx context.Context, client kubernetes.Interface, namespaces []*namespace) string {
 	var mu sync.Mutex
 	written, refused := 0, map[string]int{}
-	many(tenants, func(tenant int) {
+	many(len(namespaces), func(tenant int) {
 		for round := 0; ctx.Err() == nil; round++ {
 			next := time.After(500 * time.Millisecond)
 			for i := 0; i < 20 && ctx.Err() == nil; i++ {
-				namespace := namespaces[tenant]
-				path := []string{"/apis/pillion.dev/v1alpha1/namespaces", namespace, "namespacedsidecartemplates", fmt.Sprint("worst-", i)}
-				err := client.CoreV1().RESTClient().Patch("application/apply-patch+yaml").AbsPath(path...).Param("fieldManager", "tenant").Param("force", "true").
-					Body(bytes.NewReader(worstTemplate(namespace, i, round))).Do(ctx).Error()
+				err := applyTheWorst(ctx, client, namespaces[tenant].name, (tenant+i)%20, round)
 				mu.Lock()
 				switch {
 				case err == nil:
@@ -278,4 +303,20 @@ func writeTheWorst(ctx context.Context, t *testing.T, tenants int) string {
 		}
 	})
 	return fmt.Sprintf("%d written, refused: %v", written, refused)
+}
+
+// newNamespaceOfTheWorst is a namespace with the worst templates that are allowed in force.
+func newNamespaceOfTheWorst(t *testing.T, client kubernetes.Interface) *namespace {
+	t.Helper()
+	n := newNamespace(t, nil, nil)
+	each := func(do func(i int)) {
+		for i := range 20 {
+			if i%5 != 4 { // else it is too large
+				do(i)
+			}
+		}
+	}
+	each(func(i int) { expectNoError(t, applyTheWorst(t.Context(), client, n.name, i, 0)) })
+	each(func(i int) { n.waitReady(t, fmt.Sprint("worst-", i), "Compiled") })
+	return n
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -723,30 +724,28 @@ func (t *Templates) withNamespaces(set *templates.Set) *templates.Set {
 type leastSpent struct {
 	mu    sync.Mutex
 	spent map[string]time.Duration
+	// names are those that wait, in order.
 	names []string
 }
 
 // Touch implements workqueue.Queue.
 func (q *leastSpent) Touch(string) {}
 
-// Push implements workqueue.Queue.
-func (q *leastSpent) Push(name string) { q.names = append(q.names, name) }
+// Push implements workqueue.Queue. What a namespace has spent stays the same while it waits.
+func (q *leastSpent) Push(name string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	at := sort.Search(len(q.names), func(i int) bool { return q.spent[q.names[i]] > q.spent[name] })
+	q.names = slices.Insert(q.names, at, name)
+}
 
 // Len implements workqueue.Queue.
 func (q *leastSpent) Len() int { return len(q.names) }
 
 // Pop implements workqueue.Queue.
 func (q *leastSpent) Pop() string {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	least := 0
-	for i, name := range q.names {
-		if q.spent[name] < q.spent[q.names[least]] {
-			least = i
-		}
-	}
-	name := q.names[least]
-	q.names = slices.Delete(q.names, least, least+1)
+	name := q.names[0]
+	q.names = slices.Delete(q.names, 0, 1)
 	return name
 }
 

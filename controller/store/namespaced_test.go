@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -323,5 +324,24 @@ func TestTemplatesThatNoPodGetsAreNotInForce(t *testing.T) {
 		if all := set.Namespaces(); len(all["kube-system"].Entries()) > 0 || (len(all["shop"].Entries()) == 1) == off {
 			t.Errorf("switched off %t: in force are %v", off, all)
 		}
+	}
+}
+
+func TestTheNamespaceThatHasSpentLeastIsLookedAtFirst(t *testing.T) {
+	q := &leastSpent{spent: map[string]time.Duration{}}
+	q.spend("most", 3*time.Second)
+	q.spend("some", 2*time.Second)
+	q.spend("little", time.Second)
+	q.spend("gone", time.Minute)
+	q.forget("gone")
+	for _, name := range []string{"some", "most", "new", "little", "newer", "gone"} {
+		q.Push(name)
+	}
+	var got []string
+	for q.Len() > 0 {
+		got = append(got, q.Pop())
+	}
+	if want := []string{"new", "newer", "gone", "little", "some", "most"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

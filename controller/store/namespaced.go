@@ -631,17 +631,16 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 			entries = append(entries, e)
 		}
 	}
-	all := maps.Clone(*n.all.Load())
-	before := all[namespace].Entries()
-	delete(all, namespace)
-	if len(entries) > 0 {
-		all[namespace] = templates.NewNamespaceTemplates(entries)
-	}
 	if n.judged != nil {
 		n.judged(namespace, verdicts)
 	}
-	if slices.EqualFunc(before, entries, sameEntry) {
+	if slices.EqualFunc((*n.all.Load())[namespace].Entries(), entries, sameEntry) {
 		return
+	}
+	all := maps.Clone(*n.all.Load())
+	delete(all, namespace)
+	if len(entries) > 0 {
+		all[namespace] = templates.NewNamespaceTemplates(entries)
 	}
 	n.all.Store(&all)
 	for _, f := range n.changed {

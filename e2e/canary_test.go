@@ -227,7 +227,7 @@ inject: {spec: {initContainers: [{name: NAME, image: "good.example.com/audit:1",
 }
 
 // Tenants give a parameter a value that no version takes, and then one that only the canary refuses:
-// that stops it. Stopped, it is promoted by force only, and not over what somebody else writes meanwhile.
+// that stops it. Stopped, it is promoted by force only, and nothing is lost that somebody else writes meanwhile.
 func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
 	t.Parallel()
 	stable := manifest{name: unique("side"), spec: sidecarSpec}
@@ -264,15 +264,18 @@ func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
 		t.Errorf("promote of a stopped canary: %v\n%s", err, stderr)
 	}
 	promote := []string{"promote", canary.name, "--force"}
-	meanwhile := kubeconfigBefore(t, http.MethodPut, "/sidecartemplates/"+stable.name, func() {
-		must(t, "", "kubectl", "label", "sct", stable.name, "example.com/by=another", "--overwrite")
-	})
-	if _, stderr, err := run(t, "", "pillion", append(promote, "--kubeconfig", meanwhile)...); err == nil || !strings.Contains(stderr, stable.name+" was changed meanwhile, and nothing is written; run the same command again") {
-		t.Errorf("promote beside another writer: %v\n%s", err, stderr)
+	beside := func(method, changed, says string) {
+		t.Helper()
+		file := kubeconfigBefore(t, method, "/sidecartemplates/"+changed, func() { must(t, "", "kubectl", "label", "sct", changed, "example.com/by=another") })
+		if _, stderr, err := run(t, "", "pillion", append(promote, "--kubeconfig", file)...); err == nil || !strings.Contains(stderr, changed+" was changed meanwhile, and "+says) {
+			t.Errorf("promote while somebody changes %s: %v\n%s", changed, err, stderr)
+		}
 	}
-	if hash := stable.status(t).Hash; hash == canary.status(t).Hash {
-		t.Errorf("after a conflict the template has the canary's version, %s", hash)
+	beside(http.MethodPut, stable.name, "nothing is written; run the same command again")
+	if levels := must(t, "", "kubectl", "get", "sct", stable.name, "-o", "jsonpath={.spec.parameters[0].enum}"); !strings.Contains(levels, "debug") {
+		t.Errorf("after a conflict the template has the canary's levels, %s", levels)
 	}
+	beside(http.MethodDelete, canary.name, "stays: look at it, and run the same command again")
 	must(t, "", "pillion", promote...)
 	if got := must(t, "", "kubectl", "get", "sct", stable.name, canary.name, "--ignore-not-found", "-o", "jsonpath={.items[*].metadata.name} {.items[*].metadata.labels} {.items[*].spec.parameters[0].enum}"); got != stable.name+` {"example.com/by":"another"} ["error","info"]` {
 		t.Errorf("after the promotion: %s", got)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -42,7 +43,7 @@ const (
 // templateUsers are what uses templates in a cluster, read with the user's own rights.
 type templateUsers struct {
 	*inspect.Live
-	// changed are the templates as the files have them, by name; old is the set in force.
+	// changed are the templates as the files have them, by their [templateKey]; old is the set in force.
 	changed  map[string]templates.Entry
 	old, new *templates.Set
 	// canaries are the changed templates that are changed by a canary of the files alone, with the
@@ -51,9 +52,11 @@ type templateUsers struct {
 	// matching are the templates of the files that select pods by their match, and are not in force
 	// as they are.
 	matching []*templates.Template
-	// refused has the workloads that would newly be refused, by template and reason.
+	// refused has the workloads that would newly be refused, by the template's key and reason.
 	refused map[[2]string]map[string]int
 	unread  []string
+	// fallback is the namespace of the files' templates of namespaces that name none.
+	fallback string
 	// now is the time at which the templates of the files decide; zero is the real time.
 	now time.Time
 }
@@ -115,8 +118,9 @@ func (u *templateUsers) change(documents []lint.Document) {
 		if err != nil {
 			continue // lint has said so
 		}
-		if t.Scope().Namespaced {
-			continue // [templateUsers.lint] judges those beside the others of their namespaces
+		if scope := t.Scope(); scope.Namespaced {
+			u.changeOwn(templates.Entry{Name: t.Name(), Namespace: cmp.Or(scope.Namespace, u.fallback), Template: t})
+			continue
 		}
 		if declared, ok := t.Canary(); ok {
 			canaries = append(canaries, templates.Entry{Name: t.Name(), Source: d.Source, Template: t})
@@ -145,13 +149,48 @@ func (u *templateUsers) change(documents []lint.Document) {
 			u.changed[name], _ = u.old.Get(name)
 		}
 	}
-	entries := slices.Collect(maps.Values(u.changed))
+	var entries []templates.Entry
 	for _, e := range u.old.All() {
-		if _, ok := u.changed[e.Name]; !ok {
-			entries = append(entries, e)
+		entries = append(entries, u.newest(e))
+	}
+	u.new = u.old.WithCluster(append(entries, canaries...)).ReadingNamespaces(func(namespace string) []templates.Entry {
+		var own []templates.Entry
+		for _, e := range u.old.In(namespace).All() {
+			if e.Namespace != "" {
+				own = append(own, u.newest(e))
+			}
+		}
+		return own
+	})
+}
+
+// changeOwn notes a template of a namespace that is in force there in another version.
+func (u *templateUsers) changeOwn(e templates.Entry) {
+	old, _ := u.old.In(e.Namespace).Get(e.Name)
+	if old.Namespace == "" || old.Template == nil || old.Template.Hash() == e.Template.Hash() {
+		return // new, shadowed, broken or unchanged: nothing is newly refused
+	}
+	e.Source = old.Source
+	u.changed[templateKey(e)] = e
+}
+
+// newest returns a template as the files have it, or as it is.
+func (u *templateUsers) newest(e templates.Entry) templates.Entry {
+	if changed, ok := u.changed[templateKey(e)]; ok {
+		return changed
+	}
+	return e
+}
+
+// changedIn yields the changed templates that pods of a namespace may get.
+func (u *templateUsers) changedIn(namespace string) iter.Seq[templates.Entry] {
+	return func(yield func(templates.Entry) bool) {
+		for _, e := range u.changed {
+			if (e.Namespace == "" || e.Namespace == namespace) && !yield(e) {
+				return
+			}
 		}
 	}
-	u.new = u.old.WithCluster(append(entries, canaries...))
 }
 
 // depending adds which namespaces come to depend on Pillion by each template.
@@ -184,9 +223,9 @@ func (u *templateUsers) depending(ctx context.Context, namespaces map[string]tem
 // uses reports whether a namespace gets one of the changed templates without its pods' asking.
 func (u *templateUsers) uses(ns templates.Namespace) bool {
 	ask := usage.Rules{Prefix: u.Prefix, Excluded: u.Excluded}.Asks(ns)
-	for name, e := range u.changed {
-		old, _ := u.old.Get(name)
-		if slices.Contains(ask.Names, name) || ask.Mode == policy.Default && (old.InjectByDefault() || e.InjectByDefault()) {
+	for e := range u.changedIn(ns.Name) {
+		old, _ := u.old.In(ns.Name).Get(e.Name)
+		if slices.Contains(ask.Names, e.Name) || ask.Mode == policy.Default && (old.InjectByDefault() || e.InjectByDefault()) {
 			return true
 		}
 		for _, t := range []*templates.Template{old.Template, e.Template} {
@@ -202,7 +241,7 @@ func (u *templateUsers) uses(ns templates.Namespace) bool {
 // metadata are read.
 func (u *templateUsers) podsThatAsk(ctx context.Context, using map[string]bool) error {
 	err := u.EachName(ctx, inspect.PodsResource, func(pod *metav1.PartialObjectMetadata) {
-		if value, ok := pod.Annotations[templates.InjectKey(u.Prefix)]; ok && u.names(value) {
+		if value, ok := pod.Annotations[templates.InjectKey(u.Prefix)]; ok && u.names(pod.Namespace, value) {
 			using[pod.Namespace] = true
 		}
 	})
@@ -212,13 +251,13 @@ func (u *templateUsers) podsThatAsk(ctx context.Context, using map[string]bool) 
 	return nil
 }
 
-func (u *templateUsers) names(value string) bool {
+func (u *templateUsers) names(namespace, value string) bool {
 	ask, err := policy.ParseAsk(value, true, policy.Pod)
 	if err != nil {
 		return false
 	}
-	for name, e := range u.changed {
-		if slices.Contains(ask.Names, name) || slices.Contains(ask.Plus, name) || ask.Mode == policy.Default && e.InjectByDefault() {
+	for e := range u.changedIn(namespace) {
+		if slices.Contains(ask.Names, e.Name) || slices.Contains(ask.Plus, e.Name) || ask.Mode == policy.Default && e.InjectByDefault() {
 			return true
 		}
 	}
@@ -323,8 +362,16 @@ func (u *templateUsers) judge(ctx context.Context, who string, pods int, pod map
 		return err
 	}
 	for _, r := range then {
-		if _, changed := u.changed[r[0]]; !changed || slices.Contains(now, r) {
+		if slices.Contains(now, r) {
 			continue
+		}
+		if _, changed := u.changed[r[0]]; !changed {
+			own := slices.Sorted(maps.Keys(u.changed))
+			i := slices.IndexFunc(own, func(key string) bool { return u.changed[key].Namespace == ns.Name })
+			if i < 0 {
+				continue
+			}
+			r = [2]string{own[i], "template " + r[0] + ": " + r[1]} // a required one refuses what it gives
 		}
 		if u.refused[r] == nil {
 			u.refused[r] = map[string]int{}
@@ -340,9 +387,15 @@ func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns tem
 	if err != nil {
 		return nil, err
 	}
+	key := func(name string) string {
+		if e, ok := set.In(ns.Name).Get(name); ok {
+			return templateKey(e)
+		}
+		return name
+	}
 	var all [][2]string
 	for _, r := range out.Refusals {
-		all = append(all, [2]string{r.Name, fmt.Sprintf("%s (%s)", r.Why, r.Code)})
+		all = append(all, [2]string{key(r.Name), fmt.Sprintf("%s (%s)", r.Why, r.Code)})
 	}
 	if !out.Allowed {
 		return all, nil
@@ -350,7 +403,7 @@ func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns tem
 	for _, t := range inspect.Troubles(pod, out, predict.Namespace{Namespace: ns}) {
 		if t.Refused {
 			for _, name := range t.Templates {
-				all = append(all, [2]string{name, t.Says + ": " + t.Advice})
+				all = append(all, [2]string{key(name), t.Says + ": " + t.Advice})
 			}
 		}
 	}
@@ -360,13 +413,14 @@ func (u *templateUsers) refusals(ctx context.Context, pod map[string]any, ns tem
 // report makes findings of what was noted, the reason with the most workloads first.
 func (u *templateUsers) report(results []lint.Result) {
 	for i := range results {
-		r, name := &results[i], results[i].Template
+		r := &results[i]
+		name := templateKey(templates.Entry{Name: r.Template, Namespace: r.Scope.Namespace})
 		for stable, canary := range u.canaries {
-			if canary == r.Template {
+			if canary == name {
 				name = stable
 			}
 		}
-		if _, ok := u.changed[name]; !ok || r.Scope.Namespaced {
+		if _, ok := u.changed[name]; !ok {
 			continue
 		}
 		var reasons [][2]string

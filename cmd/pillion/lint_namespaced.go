@@ -29,7 +29,8 @@ func (u *templateUsers) lint(ctx context.Context, files []lint.Document, o lint.
 	if len(files) == 0 {
 		o.Compile.Prefix, o.Compile.ForeignSidecars = u.Compile.Prefix, u.Compile.ForeignSidecars
 	}
-	o.Namespace = cmp.Or(namespace, "default")
+	u.fallback = cmp.Or(namespace, "default")
+	o.Namespace = u.fallback
 	o.Cluster = func(name string) string {
 		if e, ok := u.Templates.Find(name); ok {
 			return cmp.Or(e.Source, name)

@@ -27,9 +27,13 @@ func teamTemplate(namespace, name string, expressions, year int, more string) st
 	return text
 }
 
+// audited is a required template of pods with a label.
+const audited = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\nspec:\n  required: true\n  match: {podSelector: {matchLabels: {mesh: 'on'}}}\n  inject: {metadata: {labels: {audited: 'yes'}}}\n"
+
 func lintBeside(t *testing.T, c *inspect.Cluster, namespace string, files ...string) (string, error) {
 	t.Helper()
-	set := templates.NewSet([]templates.Entry{{Name: "proxy", Source: "SidecarTemplate/proxy", Template: templatestest.Compile(t, bounded(1024))}})
+	set := templates.NewSet([]templates.Entry{{Name: "proxy", Source: "SidecarTemplate/proxy", Template: templatestest.Compile(t, bounded(1024))}, {Name: "audit", Source: "SidecarTemplate/audit", Template: templatestest.Compile(t, audited)}})
+	set = c.NamespacedTemplates(t.Context(), set, templates.Options{Prefix: "pillion.dev"})
 	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: set}, templates.NewestKubernetes())}
 	var documents []lint.Document
 	for i, text := range files {
@@ -119,5 +123,32 @@ func TestLintSaysThatTheTemplatesOfNamespacesCannotBeRead(t *testing.T) {
 	// The right in one namespace is enough for that one.
 	if got, err := lintBeside(t, lacking, "shop", own); err != nil || got != "" {
 		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+// A change of a namespace's template is compared for the pods of the namespace, as one of the cluster
+// is for all.
+func TestLintSaysWhatAChangedTemplateOfANamespaceWouldRefuse(t *testing.T) {
+	own := func(namespace string, maximum int, label string) string {
+		return fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: own, namespace: %s}\nspec:\n  match: {}\n  parameters: [{name: port, type: integer, default: 1, maximum: %d}]\n  inject: {metadata: {labels: {%s: 'on', port: \"${params.port}\"}}}\n", namespace, maximum, label)
+	}
+	objects := []string{own("shop", 1024, "x"), own("pay", 1024, "x")}
+	for _, namespace := range []string{"shop", "pay"} {
+		objects = append(objects, "{apiVersion: v1, kind: Namespace, metadata: {name: "+namespace+", labels: {pillion.dev/injection: enabled}}}",
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: "+namespace+"}, spec: {template: {metadata: {annotations: {own.pillion.dev/port: '512'}}, spec: {containers: [{name: app, image: 'app:1'}]}}}}")
+	}
+	c := inspecttest.Cluster(t, strings.Join(objects, "\n---\n"), inspecttest.Options{})
+	const refuse = "error: 0.yaml: template own: in the cluster it would newly refuse pods of one user (0 running now): "
+	for why, test := range map[string]struct{ file, want string }{
+		"nothing changes":                       {own("shop", 1024, "x"), ""},
+		"a larger maximum":                      {own("shop", 2048, "x"), ""},
+		"a smaller maximum":                     {own("shop", 64, "x"), refuse + "annotation own.pillion.dev/port on the pod: must be a whole number, at most 64; got \"512\" (BadParameter): shop/deployment/web."},
+		"the label of a required template":      {own("shop", 1024, "mesh"), refuse + "template audit: it would select, judge or extend the pod otherwise"},
+		"the same name of an unknown namespace": {own("other", 64, "x"), ""},
+	} {
+		got, err := lintBeside(t, c, "", test.file)
+		if err != nil || !strings.HasPrefix(got, test.want) || test.want == "" && got != "" || strings.Contains(got, "pay/") {
+			t.Errorf("%s: %v\n%s\nwant %s", why, err, got, test.want)
+		}
 	}
 }

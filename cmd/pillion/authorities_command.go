@@ -56,14 +56,7 @@ code is 1 if a replica does not answer, or there is none.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			cluster, err := openCluster(where)
-			if err != nil {
-				return err
-			}
-			if err := cluster.Answers(ctx); err != nil {
-				return err
-			}
-			replicas, err := findReplicas(ctx, out, cluster)
+			cluster, replicas, err := findReplicas(ctx, out, where)
 			if err != nil {
 				return err
 			}
@@ -115,15 +108,8 @@ With --secret the replicas need not answer.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
-			cluster, err := openCluster(r.where)
-			if err != nil {
-				return err
-			}
-			if err := cluster.Answers(ctx); err != nil {
-				return err
-			}
-			replicas, err := findReplicas(ctx, out, cluster)
-			if err != nil && r.secret == "" {
+			cluster, replicas, err := findReplicas(ctx, out, r.where)
+			if err != nil && (cluster == nil || r.secret == "") {
 				return err
 			}
 			if err != nil {
@@ -148,13 +134,21 @@ With --secret the replicas need not answer.`,
 	return cmd
 }
 
-// findReplicas returns the replicas, and prints a line for each pod of Pillion that does not run.
-func findReplicas(ctx context.Context, out io.Writer, cluster *inspect.Cluster) ([]inspect.Replica, error) {
+// findReplicas returns the cluster, nil if it does not answer, and the replicas. It prints a line for
+// each pod of Pillion that does not run.
+func findReplicas(ctx context.Context, out io.Writer, where inspect.Place) (*inspect.Cluster, []inspect.Replica, error) {
+	cluster, err := openCluster(where)
+	if err == nil {
+		err = cluster.Answers(ctx)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	replicas, notRunning, err := cluster.FindReplicas(ctx)
 	for _, line := range notRunning {
 		fmt.Fprintln(out, line)
 	}
-	return replicas, err
+	return cluster, replicas, err
 }
 
 // found is what replicas and webhook configurations say at one moment.

@@ -30,16 +30,12 @@ func TestWrongFlagsOfCheckAreWrongUsage(t *testing.T) {
 	}
 }
 
-func TestColoursAreForTerminalsOnly(t *testing.T) {
-	t.Setenv("NO_COLOR", "")
-	var out bytes.Buffer
-	auto, err := newPalette("auto", &out)
-	if err != nil || auto.on {
-		t.Errorf("a buffer gets colours: %v", err)
-	}
-	always, _ := newPalette("always", &out)
-	never, _ := newPalette("never", &out)
-	if got := always.paint(red, "x") + never.paint(red, "x"); got != "\x1b[31mx\x1b[0mx" {
-		t.Errorf("%q", got)
+func TestResultsOfCheckArePaintedWhereColoursAreWanted(t *testing.T) {
+	report := check.Report{Outcomes: []check.Outcome{{Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Says: "no"}}}}}
+	for _, colour := range []bool{true, false} {
+		var out bytes.Buffer
+		if err := writeCheck(&out, report, false, colour); err != nil || strings.Contains(out.String(), "\x1b[31mfailed") != colour || strings.Contains(out.String(), "\x1b") != colour {
+			t.Errorf("colours %t: %v %q", colour, err, &out)
+		}
 	}
 }

@@ -2,27 +2,23 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -48,7 +44,7 @@ func registerCompletions(root *cobra.Command) error {
 	arguments := map[string]cobra.CompletionFunc{
 		"params":       completeParams,
 		"policy":       first(completeTemplates),
-		"library show": first(completeLibrary),
+		"library show": first(fixed(library.Names())),
 		"status":       first(completeTargets),
 		"canary stop":  first(completeTemplates),
 		"promote":      first(completeTemplates),
@@ -68,9 +64,11 @@ func registerCompletions(root *cobra.Command) error {
 			cmd.ValidArgsFunction = complete
 		}
 		completions := flagCompletions()
-		if output := cmd.Flags().Lookup("output"); output != nil {
-			completions[output.Name] = cobra.FixedCompletions(output.Value.(choice).allowed, noFiles)
-		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if c, ok := f.Value.(choice); ok {
+				completions[f.Name] = fixed(c.allowed)
+			}
+		})
 		for flag, complete := range completions {
 			if cmd.Flags().Lookup(flag) == nil {
 				continue
@@ -91,34 +89,29 @@ func registerCompletions(root *cobra.Command) error {
 
 // flagCompletions are the completions of flags.
 func flagCompletions() map[string]cobra.CompletionFunc {
-	manifests := filesWith("yaml", "yml", "json")
+	manifests := cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt)
 	return map[string]cobra.CompletionFunc{ // --templates takes files and folders, which shells offer by themselves
-		"color":               cobra.FixedCompletions(colours, noFiles),
 		"namespace":           completeNamespaces,
 		"pillion-namespace":   completeNamespaces,
 		"context":             completeContexts,
 		"excluded-namespaces": eachOf(completeNamespaces),
-		"library":             eachOf(completeLibrary),
+		"library":             eachOf(fixed(library.Names())),
 		"filename":            manifests,
 		"namespace-file":      manifests,
 		"pod":                 manifests,
 		"values":              manifests,
-		"kube-version":        cobra.FixedCompletions(kubeVersions(), noFiles),
-		"certs-provider":      cobra.FixedCompletions(providers, noFiles),
-		"key-algorithm":       cobra.FixedCompletions(keyAlgorithms, noFiles),
-		"enforcement":         cobra.FixedCompletions([]string{enforcementAuto, enforcementManual}, noFiles),
-		"webhook-scope":       cobra.FixedCompletions([]string{scopeRequested, scopeAll}, noFiles),
-		"log-level":           cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, noFiles),
-		"log-format":          cobra.FixedCompletions([]string{"text", "json"}, noFiles),
+		"kube-version":        fixed(kubeVersions()),
+		"certs-provider":      fixed(providers),
+		"key-algorithm":       fixed(keyAlgorithms),
+		"enforcement":         fixed([]string{enforcementAuto, enforcementManual}),
+		"webhook-scope":       fixed([]string{scopeRequested, scopeAll}),
+		"log-level":           fixed([]string{"debug", "info", "warn", "error"}),
+		"log-format":          fixed([]string{"text", "json"}),
 	}
 }
 
-// filesWith offers files with these endings.
-func filesWith(endings ...string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return endings, cobra.ShellCompDirectiveFilterFileExt
-	}
-}
+// fixed offers the same everywhere.
+func fixed(values []string) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFiles) }
 
 // first offers something for the first argument, and nothing for others.
 func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
@@ -158,10 +151,6 @@ func kubeVersions() []string {
 	return all
 }
 
-func completeLibrary(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return library.Names(), noFiles
-}
-
 // readsCluster reports whether the command finds its templates in a cluster: those with the flag
 // --cluster do only with it.
 func readsCluster(cmd *cobra.Command) bool {
@@ -180,10 +169,7 @@ func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Comple
 	if len(names) == 0 {
 		names = library.Names()
 	}
-	paths, _ := cmd.Flags().GetStringSlice("templates")
-	for _, path := range paths {
-		names = slices.AppendSeq(names, maps.Keys(templatesIn(path)))
-	}
+	names = slices.AppendSeq(names, maps.Keys(fileTemplates(cmd)))
 	slices.Sort(names)
 	return slices.Compact(names), noFiles
 }
@@ -200,36 +186,19 @@ func namespacedResource(cmd *cobra.Command) schema.GroupVersionResource {
 	return templatesResource(cmd).GroupVersion().WithResource(store.NamespacedResource)
 }
 
-// templatesIn returns the SidecarTemplates in a file, or in the files of a folder, by name. What
-// cannot be read has none.
-func templatesIn(path string) map[string]map[string]any {
-	found := []string{path}
-	if entries, err := os.ReadDir(path); err == nil {
-		found = nil
-		for _, e := range entries {
-			if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) {
-				found = append(found, filepath.Join(path, e.Name()))
+// fileTemplates are the good templates of the files of --templates, by name.
+func fileTemplates(cmd *cobra.Command) map[string]*templates.Template {
+	found := map[string]*templates.Template{}
+	paths, _ := cmd.Flags().GetStringSlice("templates")
+	for _, path := range paths {
+		manifests, _ := readManifests(path)
+		for _, m := range manifests {
+			if e := m.compile(templates.Options{Prefix: templatesResource(cmd).Group}, ""); e.Err == nil && e.Namespace == "" {
+				found[e.Name] = e.Template
 			}
 		}
 	}
-	manifests := map[string]map[string]any{}
-	for _, file := range found {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		documents, err := workload.Parse(data)
-		if err != nil {
-			continue
-		}
-		for _, d := range documents {
-			metadata, _ := d.Object["metadata"].(map[string]any)
-			if name, _ := metadata["name"].(string); d.Object["kind"] == "SidecarTemplate" && name != "" {
-				manifests[name] = d.Object
-			}
-		}
-	}
-	return manifests
+	return found
 }
 
 // completeParams offers templates, and then the parameters of the one that is named.
@@ -242,9 +211,8 @@ func completeParams(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 		}
 		return slices.Compact(offered), directive
 	}
-	resource := templatesResource(cmd)
-	t, _, err := templates.Compile(manifestOf(cmd, resource, args[0]), templates.Options{Prefix: resource.Group})
-	if err != nil {
+	t := templateOf(cmd, args[0])
+	if t == nil {
 		return nil, noFiles
 	}
 	var offered []cobra.Completion
@@ -256,33 +224,30 @@ func completeParams(cmd *cobra.Command, args []string, begun string) ([]cobra.Co
 	return offered, noFiles
 }
 
-// manifestOf returns the manifest of a template that a command would find: of --templates, of
-// a cluster that it reads, if that answers soon, or of the library. It is empty where there is none.
-func manifestOf(cmd *cobra.Command, resource schema.GroupVersionResource, name string) []byte {
-	paths, _ := cmd.Flags().GetStringSlice("templates")
-	for _, path := range paths {
-		if object, ok := templatesIn(path)[name]; ok {
-			manifest, _ := json.Marshal(object) // of YAML or JSON that was read
-			return manifest
-		}
+// templateOf returns the template that a command would find: of --templates, of a cluster that it
+// reads, if that answers soon, or of the library. It is nil where there is no good one.
+func templateOf(cmd *cobra.Command, name string) *templates.Template {
+	if t := fileTemplates(cmd)[name]; t != nil {
+		return t
 	}
+	var manifest []byte
+	resource := templatesResource(cmd)
 	if readsCluster(cmd) {
-		if manifest := clusterManifest(cmd, resource, "", name); manifest != nil {
-			return manifest
-		}
-		if namespace, _ := cmd.Flags().GetString("namespace"); namespace != "" {
-			if manifest := clusterManifest(cmd, namespacedResource(cmd), namespace, name); manifest != nil {
-				return manifest
-			}
+		manifest = clusterManifest(cmd, resource, "", name)
+		if namespace, _ := cmd.Flags().GetString("namespace"); manifest == nil && namespace != "" {
+			manifest = clusterManifest(cmd, namespacedResource(cmd), namespace, name)
 		}
 	}
-	manifest, _ := library.Get(name, nil) // none of another name
-	return manifest
+	if manifest == nil {
+		manifest, _ = library.Get(name, nil) // none of another name
+	}
+	t, _, _ := templates.Compile(manifest, templates.Options{Prefix: resource.Group})
+	return t
 }
 
 // clusterManifest returns the manifest of a template of the cluster, nil where it does not answer.
 func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, namespace, name string) []byte {
-	config, err := completionConfig(cmd)
+	config, err := kubeconfigFor(cmd).ClientConfig()
 	if err != nil {
 		return nil
 	}
@@ -290,7 +255,7 @@ func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, n
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := completionContext(cmd)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 	defer cancel()
 	object, err := client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -394,7 +359,7 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 // clusterNames returns the names of objects, none if the cluster does not answer soon or the
 // user may not list them: a completion says nothing.
 func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace string) []string {
-	config, err := completionConfig(cmd)
+	config, err := kubeconfigFor(cmd).ClientConfig()
 	if err != nil {
 		return nil
 	}
@@ -402,7 +367,7 @@ func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace 
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := completionContext(cmd)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
 	defer cancel()
 	list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
 	if err != nil {
@@ -413,23 +378,4 @@ func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace 
 		names = append(names, o.Name)
 	}
 	return names
-}
-
-// completionConfig is the connection of a completion: a person waits for its answer.
-func completionConfig(cmd *cobra.Command) (*rest.Config, error) {
-	config, err := kubeconfigFor(cmd).ClientConfig()
-	if err != nil {
-		return nil, err
-	}
-	config.Timeout = completeTimeout
-	return config, nil
-}
-
-// completionContext bounds what a completion does.
-func completionContext(cmd *cobra.Command) (context.Context, context.CancelFunc) {
-	ctx := cmd.Context()
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	return context.WithTimeout(ctx, completeTimeout)
 }

@@ -89,7 +89,7 @@ func setKubeconfig(t *testing.T, url string) {
 func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 	completionCluster(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte("{kind: SidecarTemplate, metadata: {name: of-a-file}}\n---\n{kind: Pod, metadata: {name: no-template}}\n---\n"+templateWith("with-one", "theSize")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(templateWith("of-a-file", "x")+"\n---\n{kind: Pod, metadata: {name: no-template}}\n---\n"+templateWith("with-one", "theSize")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -132,6 +132,8 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 		{[]string{"explain", "-n", "shop", "pods", "web-1", ""}, "", "web-1"},
 		{[]string{"explain", "pod/a", ""}, "deploy/", ""},
 		{[]string{"explain", "deployments.apps/"}, "deployments.apps/api", ""},
+		{[]string{"explain", "ns/"}, "ns/stock", ""},
+		{[]string{"explain", "nonsense/"}, "", "pod/"},
 		{[]string{"explain", "--context", ""}, "x", ""},
 		{[]string{"explain", "--pillion-namespace", ""}, "shop", ""},
 	} {
@@ -144,26 +146,6 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 		if slices.Contains(got, c.not) || c.want == "" && len(got) > 0 {
 			t.Errorf("%v offers %q, not %s", c.line, got, c.not)
 		}
-	}
-}
-
-// explain takes objects of the cluster where its usage says so.
-func TestObjectsAreOfferedByKind(t *testing.T) {
-	completionCluster(t)
-	cmd := &cobra.Command{Use: "explain pod/NAME"}
-	cmd.Flags().StringP("namespace", "n", "", "")
-	for _, c := range []struct{ namespace, begun, want string }{
-		{"shop", "", "pod/"}, {"shop", "pod/", "pod/web-1"}, {"", "deploy/", "deploy/api"}, {"", "ns/", "ns/stock"},
-	} {
-		if err := cmd.Flags().Set("namespace", c.namespace); err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := completeObjects(cmd, nil, c.begun); !slices.Contains(got, c.want) {
-			t.Errorf("%q offers %q, want %s", c.begun, got, c.want)
-		}
-	}
-	if got, _ := completeObjects(cmd, nil, "nonsense/"); len(got) > 0 {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -63,10 +63,6 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
 }
 
 func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
-	style, err := styleFor(cmd.OutOrStdout(), c.colour)
-	if err != nil {
-		return err
-	}
 	targets, err := inspect.ParseObjects(args)
 	if err != nil {
 		return err
@@ -78,7 +74,11 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	case len(targets) > 0 && c.given.file != "":
 		return usageError{fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
 	case len(targets) > 0:
-		report, err = c.objects(cmd, targets)
+		var live *inspect.Live
+		if live, err = c.given.connect(cmd); err == nil {
+			live.Chain = c.chain
+			report, err = live.Explain(cmd.Context(), targets)
+		}
 	case c.given.file == "":
 		return usageError{errors.New("name what to explain: pod/NAME, deploy/NAME, ns/NAME or -f FILE")}
 	default:
@@ -94,22 +94,12 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if c.output == "json" {
 		err = report.JSON(cmd.OutOrStdout())
 	} else {
-		err = report.Text(cmd.OutOrStdout(), style)
+		err = report.Text(cmd.OutOrStdout(), styleFor(cmd.OutOrStdout(), c.colour))
 	}
 	if err == nil && report.Refused() {
 		err = errRefused
 	}
 	return err
-}
-
-// objects explains objects of a cluster.
-func (c *explainCommand) objects(cmd *cobra.Command, targets []inspect.Object) (explain.Report, error) {
-	live, err := c.given.connect(cmd)
-	if err != nil {
-		return explain.Report{}, err
-	}
-	live.Chain = c.chain
-	return live.Explain(cmd.Context(), targets)
 }
 
 // files explains the pods of a file.

@@ -39,24 +39,20 @@ func writeHelp(cmd *cobra.Command, _ []string) {
 			}
 		}
 	}
-	if hasFlags(cmd) {
+	var flags strings.Builder
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" {
+			writeFlag(&flags, f)
+		}
+	})
+	if flags.Len() > 0 {
 		heading("Flags")
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden && f.Name != "help" {
-				writeFlag(&out, f)
-			}
-		})
+		out.WriteString(flags.String())
 	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&out, "\n'%s COMMAND --help' says more about a command.\n", cmd.CommandPath())
 	}
 	fmt.Fprint(cmd.OutOrStdout(), out.String())
-}
-
-// hasFlags reports whether the command has other flags than --help.
-func hasFlags(cmd *cobra.Command) (has bool) {
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { has = has || !f.Hidden && f.Name != "help" })
-	return has
 }
 
 // writeFlag prints a flag on one line, and below it what it means.

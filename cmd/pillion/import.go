@@ -27,20 +27,11 @@ each format. Then check the result with 'pillion lint'.
 The exit code is 1 if nothing could be imported.`,
 		Example: `  pillion import sidecarset.yaml > templates.yaml && pillion lint templates.yaml
   kubectl get sidecarsets -o yaml | pillion import -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("import takes one file, or - for standard input, got %d", len(args))}
-			}
-			return nil
-		},
+		Args: oneArg("import takes one file, or - for standard input"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := readFile(cmd, args[0])
+			documents, err := readDocuments(cmd, args[0])
 			if err != nil {
 				return err
-			}
-			documents, err := workload.Parse(data)
-			if err != nil {
-				return fmt.Errorf("reading %s: %w", args[0], err)
 			}
 			made, notes := migrate.Import(documents)
 			for _, n := range notes {

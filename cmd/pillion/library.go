@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -53,12 +54,7 @@ with only the required parameters set.`,
 		Use:     "show NAME",
 		Short:   "Print a template's manifest",
 		Example: `  pillion library show fluent-bit`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("library show takes one template name, got %d", len(args))}
-			}
-			return nil
-		},
+		Args:    oneArg("library show takes one template name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			manifest, err := library.Get(args[0], nil)
 			if err != nil {
@@ -228,7 +224,7 @@ func writeLibraryTable(w io.Writer, entries []libraryEntry) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
 	for _, e := range entries {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.name, e.podSecurity, orDash(strings.Join(e.ports, ", ")), e.description)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.name, e.podSecurity, cmp.Or(strings.Join(e.ports, ", "), "-"), e.description)
 	}
 	return t.Flush()
 }
@@ -244,14 +240,7 @@ func writeLibraryMarkdown(w io.Writer, entries []libraryEntry) error {
 			}
 			parameters = append(parameters, text)
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", e.name, e.description, strings.Join(parameters, " "), e.podSecurity, orDash(strings.Join(e.ports, ", ")))
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", e.name, e.description, strings.Join(parameters, " "), e.podSecurity, cmp.Or(strings.Join(e.ports, ", "), "-"))
 	}
 	return nil
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

@@ -60,21 +60,13 @@ type limitReader struct {
 // everywhere stands for all namespaces among the answers.
 const everywhere = ""
 
-// limits returns what limits pods, its zero value where the settings do not want it read.
+// limits returns what limits pods, its zero value where the settings do not want it read. The reader has
+// a connection and a rate of its own, and needs the verb list on limitranges and resourcequotas, and get
+// on replicasets.
 func (c serveConfig) limits(config *rest.Config, log *slog.Logger) (namespaceLimits, error) {
 	if !c.PreviewLimits {
 		return namespaceLimits{}, nil
 	}
-	reader, err := newLimitReader(config, log)
-	if err != nil {
-		return namespaceLimits{}, err
-	}
-	return namespaceLimits{read: reader.read, failure: reader.failure}, nil
-}
-
-// newLimitReader returns a reader with a connection and a rate of its own. It needs the verb
-// list on limitranges and resourcequotas, and get on replicasets.
-func newLimitReader(config *rest.Config, log *slog.Logger) (*limitReader, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config = rest.CopyConfig(config)
@@ -82,12 +74,13 @@ func newLimitReader(config *rest.Config, log *slog.Logger) (*limitReader, error)
 	config.QPS, config.Burst, config.RateLimiter = 20, 40, nil
 	client, err := rest.UnversionedRESTClientFor(config)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for the limits of namespaces: %w", err)
+		return namespaceLimits{}, fmt.Errorf("making a client for the limits of namespaces: %w", err)
 	}
 	get := func(ctx context.Context, path ...string) (io.ReadCloser, error) {
 		return client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Stream(ctx)
 	}
-	return &limitReader{get: get, log: log, slots: make(chan struct{}, limitReads), known: cache.NewLRUExpireCache(limitNamespaces)}, nil
+	reader := &limitReader{get: get, log: log, slots: make(chan struct{}, limitReads), known: cache.NewLRUExpireCache(limitNamespaces)}
+	return namespaceLimits{read: reader.read, failure: reader.failure}, nil
 }
 
 // read returns what limits the pods of a namespace, and nothing where it is not found out in

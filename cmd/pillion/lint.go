@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 func newLintCommand() *cobra.Command {
@@ -83,13 +83,17 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 			if err != nil {
 				return err
 			}
-			tested, err := cases.run(cmd, args, options, o.now)
+			tested, err := cases.run(cmd, args, documents, options, o.now)
 			if err != nil {
 				return err
 			}
 			triedByCases(results, tested)
 			report := reportOf(results)
-			if err := lintWriters[f.output](cmd.OutOrStdout(), report); err != nil {
+			write := writeLintText
+			if f.output == "json" {
+				write = func(w io.Writer, report lintReport) error { return show.JSON(w, report) }
+			}
+			if err := write(cmd.OutOrStdout(), report); err != nil {
 				return err
 			}
 			if err := cases.report(cmd, tested); err != nil {
@@ -152,9 +156,7 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, e
 	}
 	var own []samples.Sample
 	for _, file := range f.pods {
-		from := *o
-		from.file = file
-		documents, err := from.documents(cmd)
+		documents, err := readDocuments(cmd, file)
 		if err != nil {
 			return nil, err
 		}
@@ -213,8 +215,6 @@ func reportOf(results []lint.Result) lintReport {
 	return report
 }
 
-var lintWriters = map[string]func(io.Writer, lintReport) error{"text": writeLintText, "json": writeLintJSON}
-
 func writeLintText(w io.Writer, report lintReport) error {
 	untried := 0
 	for _, t := range report.Templates {
@@ -237,11 +237,4 @@ func writeLintText(w io.Writer, report lintReport) error {
 	}
 	_, err := fmt.Fprintln(w, last)
 	return err
-}
-
-func writeLintJSON(w io.Writer, report lintReport) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(report)
 }

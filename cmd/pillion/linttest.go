@@ -22,21 +22,17 @@ func (f *caseFlags) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.update, "update", false, "run them, and write the files of those that fail")
 }
 
-// run runs the cases of the templates in paths, if a flag asks for that.
-func (f *caseFlags) run(cmd *cobra.Command, paths []string, options templates.Options, now time.Time) ([]cases.Result, error) {
+// run runs the cases of the documents, which are those in paths, if a flag asks for that.
+func (f *caseFlags) run(cmd *cobra.Command, paths []string, documents []lint.Document, options templates.Options, now time.Time) ([]cases.Result, error) {
 	if !f.test && !f.update {
 		return nil, nil
 	}
 	o := cases.Options{Compile: options, ExcludedNamespaces: defaultExcluded, Update: f.update, Now: now}
 	var list []cases.Template
+	for _, d := range documents {
+		list = append(list, cases.Template{File: d.Source, Document: d.Document})
+	}
 	for _, path := range paths {
-		manifests, err := readManifests(path)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range manifests {
-			list = append(list, cases.Template{File: m.source, Document: m.Document})
-		}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			o.Whole = append(o.Whole, path)
 		}

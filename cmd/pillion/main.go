@@ -125,6 +125,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// oneArg refuses another number of arguments than one as wrong usage. Takes says what the command takes.
+func oneArg(takes string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usageError{fmt.Errorf("%s, got %d", takes, len(args))}
+		}
+		return nil
+	}
+}
+
 // contextUsage is the usage of --context.
 const contextUsage = "context of the kubeconfig (default: the current one)"
 
@@ -169,12 +179,7 @@ func kubeconfigOf(file, context string) clientcmd.ClientConfig {
 // kubectl does: in the given file, $KUBECONFIG, ~/.kube/config, and the service account of
 // the pod. Context is one of the file, "" for the current one.
 func clusterConfig(kubeconfig, context string) (*rest.Config, error) {
-	return connectionOf(kubeconfigOf(kubeconfig, context))
-}
-
-// connectionOf returns the connection that a kubeconfig gives.
-func connectionOf(from clientcmd.ClientConfig) (*rest.Config, error) {
-	config, err := from.ClientConfig()
+	config, err := kubeconfigOf(kubeconfig, context).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, errors.New("finding the cluster: there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or have one in ~/.kube/config, as for kubectl")

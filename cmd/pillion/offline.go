@@ -90,7 +90,7 @@ func (o *offline) clusterFlag(cmd *cobra.Command, where *inspect.Place) {
 }
 
 // fileFlags are the flags that say what --cluster reads.
-var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "kube-version", "namespace-file"}
+var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "kube-version", "namespace-file", "excluded-namespaces"}
 
 // connect returns the cluster that the flags name. What it is read for must not be given by
 // files as well.
@@ -105,6 +105,23 @@ func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 		live.Compare.Pipeline = at(live.Compare.Pipeline, o.now)
 	}
 	return live, err
+}
+
+// inForce returns the templates of the files, or those of the cluster with what else there is. It
+// prints what could not be read there: templates that could not are nil.
+func (o *offline) inForce(cmd *cobra.Command) (*templates.Set, *inspect.Live, error) {
+	if !o.inCluster {
+		set, err := o.set(cmd)
+		return set, nil, err
+	}
+	live, err := o.connect(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, note := range live.Notes {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+	}
+	return live.Templates, live, nil
 }
 
 // readFile reads a file, or standard input for "-".
@@ -134,13 +151,18 @@ func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
 	if o.file == "" {
 		return nil, usageError{errors.New("-f FILE is required")}
 	}
-	data, err := readFile(cmd, o.file)
+	return readDocuments(cmd, o.file)
+}
+
+// readDocuments reads the objects of a file.
+func readDocuments(cmd *cobra.Command, name string) ([]workload.Document, error) {
+	data, err := readFile(cmd, name)
 	if err != nil {
 		return nil, err
 	}
 	documents, err := workload.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", o.file, err)
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return documents, nil
 }

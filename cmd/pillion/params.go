@@ -100,33 +100,18 @@ func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 	if c.given.namespace != "" && !c.given.inCluster {
 		return usageError{errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
 	}
-	if !c.given.inCluster {
-		set, err := c.given.set(cmd)
-		if err != nil {
-			return err
-		}
-		t, err := oneTemplate(set, args[0])
-		if err != nil {
-			return err
-		}
-		return c.write(cmd.OutOrStdout(), t, args[1:], nil)
-	}
-	cl, err := c.given.connect(cmd)
+	set, live, err := c.given.inForce(cmd)
 	if err != nil {
 		return err
 	}
-	for _, note := range cl.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
-	if cl.Templates == nil {
+	if set == nil {
 		return errRefused
 	}
-	return c.ofCluster(cmd.Context(), cmd.OutOrStdout(), cl, args)
+	return c.of(cmd.Context(), cmd.OutOrStdout(), set, live, args)
 }
 
-// ofCluster writes the parameters of a template in force.
-func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *inspect.Live, args []string) error {
-	set := cl.Templates
+// of writes the parameters of a template of a set. Live is the cluster of the set, nil for files.
+func (c *paramsCommand) of(ctx context.Context, w io.Writer, set *templates.Set, live *inspect.Live, args []string) error {
 	if c.given.namespace != "" {
 		set = set.In(c.given.namespace)
 	}
@@ -134,9 +119,11 @@ func (c *paramsCommand) ofCluster(ctx context.Context, w io.Writer, cl *inspect.
 	if err != nil {
 		return err
 	}
-	given, err := cl.Params(ctx, args[0], c.given.namespace)
-	if err != nil {
-		return err
+	var given map[string]explain.Parameter
+	if live != nil {
+		if given, err = live.Params(ctx, args[0], c.given.namespace); err != nil {
+			return err
+		}
 	}
 	return c.write(w, t, args[1:], given)
 }
@@ -211,9 +198,5 @@ func (c *paramsCommand) write(to io.Writer, t *templates.Template, chosen []stri
 		}
 		settings = append(settings, s)
 	}
-	style, err := styleFor(to, "auto")
-	if err != nil {
-		return err
-	}
-	return explain.Settings(to, style, settings)
+	return explain.Settings(to, styleFor(to, "auto"), settings)
 }

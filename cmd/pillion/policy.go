@@ -2,14 +2,12 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // policyCommand has the flags of the command.
@@ -41,12 +39,7 @@ A template whose every container depends on the pod, by $if or by matchCondition
 policy. The chart makes the same objects for its own templates: required.policy=true.`,
 		Example: `  pillion policy mesh --templates mesh.yaml
   pillion policy mesh --cluster | kubectl apply -f -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("policy takes the name of one template, got %d", len(args))}
-			}
-			return nil
-		},
+		Args: oneArg("policy takes the name of one template"),
 		RunE: c.run,
 	}
 	c.given.templateFlags(cmd)
@@ -57,9 +50,16 @@ policy. The chart makes the same objects for its own templates: required.policy=
 }
 
 func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
-	set, options, err := c.read(cmd)
+	set, live, err := c.given.inForce(cmd)
 	if err != nil {
 		return err
+	}
+	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.Namespace)}
+	if live != nil {
+		if !live.Complete {
+			return errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")
+		}
+		options = admissionpolicy.Options{Prefix: live.Prefix, Excluded: live.Excluded}
 	}
 	t, err := oneTemplate(set, args[0])
 	if err != nil {
@@ -70,29 +70,4 @@ func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	return floor.Write(cmd.OutOrStdout())
-}
-
-// read returns the templates of the files or of the cluster, and what the policy depends on
-// beside them.
-func (c *policyCommand) read(cmd *cobra.Command) (*templates.Set, admissionpolicy.Options, error) {
-	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.Namespace)}
-	if !c.given.inCluster {
-		set, err := c.given.set(cmd)
-		return set, options, err
-	}
-	if cmd.Flags().Changed("excluded-namespaces") {
-		return nil, options, usageError{errors.New("--excluded-namespaces is only for files, and this command reads the cluster: leave it out")}
-	}
-	cl, err := c.given.connect(cmd)
-	if err != nil {
-		return nil, options, err
-	}
-	for _, note := range cl.Notes {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-	}
-	if !cl.Complete {
-		return nil, options, errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")
-	}
-	options = admissionpolicy.Options{Prefix: cl.Prefix, Excluded: cl.Excluded}
-	return cl.Templates, options, nil
 }

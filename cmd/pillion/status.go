@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -291,7 +292,7 @@ func writeReplicas(w io.Writer, all []state.Replica) error {
 		} else if p != nil {
 			proof = "not proven"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", a.Name, orDash(strings.Join(parts, ", ")), proof)
+		fmt.Fprintf(table, "%s\t%s\t%s\n", a.Name, cmp.Or(strings.Join(parts, ", "), "-"), proof)
 	}
 	return table.Flush()
 }
@@ -322,7 +323,7 @@ func writeTemplates(w io.Writer, all []state.Replica, only string) error {
 	fmt.Fprintln(table, "TEMPLATE\tHASH\tAPPLIED BY")
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		for _, hash := range slices.Sorted(maps.Keys(by[name])) {
-			fmt.Fprintf(table, "%s\t%s\t%d of %d replicas\n", name, orDash(strings.TrimSpace(hash)), by[name][hash], answered)
+			fmt.Fprintf(table, "%s\t%s\t%d of %d replicas\n", name, cmp.Or(strings.TrimSpace(hash), "-"), by[name][hash], answered)
 		}
 	}
 	if len(by) == 0 {

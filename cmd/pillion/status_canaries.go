@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -77,7 +78,7 @@ func writeCanaries(w io.Writer, canaries []canaryReport) error {
 		if c.StoppedOn > 0 {
 			state = fmt.Sprintf("stopped on %d of %d replicas", c.StoppedOn, c.Replicas)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, orDash(c.Of), share, state, workloadsText(c.Workloads["canary"]), workloadsText(c.Workloads["stable"]))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, cmp.Or(c.Of, "-"), share, state, workloadsText(c.Workloads["canary"]), workloadsText(c.Workloads["stable"]))
 	}
 	return table.Flush()
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -16,19 +14,14 @@ import (
 // defaultWidth is the number of columns where nothing says another.
 const defaultWidth = 80
 
-// colours are the values of --color.
-var colours = []string{"auto", "always", "never"}
-
 func colourFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "color", "auto", "auto (on a terminal, unless NO_COLOR is set), always or never")
+	*to = "auto"
+	f.Var(choice{to, []string{"auto", "always", "never"}}, "color", "auto (on a terminal, unless NO_COLOR is set), always or never")
 }
 
 // styleFor returns how text is written to w: as wide as $COLUMNS or the terminal says, and in
 // colour if asked for, or on a terminal that wants it (https://no-color.org).
-func styleFor(w io.Writer, colour string) (explain.Style, error) {
-	if !slices.Contains(colours, colour) {
-		return explain.Style{}, usageError{fmt.Errorf("--color is %q; allowed are auto, always, never", colour)}
-	}
+func styleFor(w io.Writer, colour string) explain.Style {
 	s := explain.Style{Width: defaultWidth, Colour: colour == "always"}
 	file, isFile := w.(*os.File)
 	terminal := isFile && term.IsTerminal(int(file.Fd()))
@@ -43,5 +36,5 @@ func styleFor(w io.Writer, colour string) (explain.Style, error) {
 	if columns, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && columns > 0 {
 		s.Width = columns
 	}
-	return s, nil
+	return s
 }

@@ -1,9 +1,9 @@
 package expression
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types/ref"
@@ -31,64 +31,30 @@ func (e *Environment) CompileVariable(source string, at Place) *Expression {
 	return e.inContainer.Compile(source, at)
 }
 
-// readsContainer reports whether an expression reads container. A name that a macro binds is
-// another one.
-func (n *Names) readsContainer(root celast.Expr) bool {
-	return reads(root, eachName) || slices.ContainsFunc(variablesIn(root), func(v string) bool { return n.perContainer[v] })
+// readsContainer reports whether an expression reads container, and returns the first variable
+// by which it does.
+func (n *Names) readsContainer(root celast.Expr) (variable string, reads bool) {
+	reader{do: func(name string, fields []string, _ bool) {
+		switch {
+		case name == eachName:
+			reads = true
+		case name == variablesName && len(fields) > 0 && n.perContainer[fields[0]]:
+			variable, reads = cmp.Or(variable, fields[0]), true
+		}
+	}}.read(root)
+	return variable, reads
 }
 
 // checkContainer returns why an expression outside of $each cannot have its variables, or nil.
 func (e *Environment) checkContainer(root celast.Expr) error {
-	if len(e.names.perContainer) == 0 || e.each {
-		return nil
-	}
-	for _, v := range variablesIn(root) {
-		if e.names.perContainer[v] {
-			return outsideOfContainer(v)
-		}
+	if variable, _ := e.names.readsContainer(root); variable != "" && !e.each {
+		return outsideOfContainer(variable)
 	}
 	return nil
 }
 
 func outsideOfContainer(variable string) error {
 	return fmt.Errorf("the variable %s reads %s, so it has a value only where there is one: in an item of spec.containers with $each, and in variables that are read there", variable, eachName)
-}
-
-// variablesIn returns the variables that an expression reads by name.
-func variablesIn(root celast.Expr) []string {
-	var names []string
-	isVariables := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == variablesName }
-	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
-		switch x.Kind() {
-		case celast.SelectKind:
-			if s := x.AsSelect(); isVariables(s.Operand()) {
-				names = append(names, s.FieldName())
-			}
-		case celast.CallKind:
-			call := x.AsCall()
-			if args := call.Args(); call.FunctionName() == "_?._" && len(args) == 2 && isVariables(args[0]) && args[1].Kind() == celast.LiteralKind {
-				names = append(names, fmt.Sprint(args[1].AsLiteral().Value()))
-			}
-		}
-	}))
-	return names
-}
-
-// reads reports whether an expression reads a name that no macro around the place binds.
-func reads(x celast.Expr, name string) bool {
-	any := func(of ...celast.Expr) bool {
-		return slices.ContainsFunc(of, func(x celast.Expr) bool { return reads(x, name) })
-	}
-	switch x.Kind() {
-	case celast.IdentKind:
-		return x.AsIdent() == name
-	case celast.ComprehensionKind:
-		c := x.AsComprehension()
-		item := c.IterVar() == name || c.HasIterVar2() && c.IterVar2() == name
-		result := c.AccuVar() == name
-		return any(c.IterRange(), c.AccuInit()) || !result && any(c.Result()) || !item && !result && any(c.LoopCondition(), c.LoopStep())
-	}
-	return any(childrenOf(x)...)
 }
 
 // variablesFor returns the variables as the scope of a container sees them: once for each

@@ -162,7 +162,7 @@ func (e *Environment) Declare(variable string, value *Expression) {
 	loose, typed := cel.DynType, cel.DynType
 	if value != nil {
 		loose, typed = value.typ, value.typed
-		if e.names.readsContainer(value.ast.Expr()) {
+		if _, reads := e.names.readsContainer(value.ast.Expr()); reads {
 			e.names.perContainer[variable] = true
 		}
 	}
@@ -344,8 +344,6 @@ func (e *Environment) misfit(compiled *Expression, want string) {
 // type there. That a pod has no such field is a problem. Other types than the schema's are
 // warned of: with the loose types that expressions run with they may be meant.
 func (e *Environment) checkAgainstPod(source string, at Place) *cel.Type {
-	done := e.typed.objects.note()
-	defer done()
 	checked, issues := e.typed.env.Compile(source)
 	if issues.Err() == nil {
 		return checked.OutputType()

@@ -28,7 +28,6 @@ type Expression struct {
 // compile checks an expression and makes its program. Its error is a mistake of the
 // author, with the place in the source marked.
 func (c *checker) compile(source string, at Place) (*Expression, error) {
-	defer c.objects.note()()
 	checked, err := c.check(source)
 	if err != nil {
 		return nil, err
@@ -48,6 +47,7 @@ func (c *checker) check(source string) (*cel.Ast, error) {
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}
+	objects.note(parsed.NativeRep().Expr())
 	// The check compiles the regular expressions that are spelled out.
 	if err := c.template.patterns(parsed.NativeRep().Expr()); err != nil {
 		return nil, fmt.Errorf("in the expression %s: %w", show.Value(source), err)
@@ -56,7 +56,6 @@ func (c *checker) check(source string) (*cel.Ast, error) {
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}
-	noteWholeParams(checked, objects)
 	unordered := unorderedRanges(checked)
 	if len(unordered) == 0 {
 		return checked, nil
@@ -113,25 +112,4 @@ func sortRanges(a *celast.AST, ids map[int64]bool) {
 		inner.RenumberIDs(fresh)
 		walked.SetKindCase(factory.NewCall(fresh(0), sortedFunction, inner))
 	}))
-}
-
-// noteWholeParams counts every parameter as used where params is read as a whole.
-func noteWholeParams(checked *cel.Ast, objects *provider) {
-	whole := 0
-	isParams := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == paramsName }
-	celast.PostOrderVisit(checked.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		switch {
-		case isParams(e):
-			whole++
-		case e.Kind() == celast.SelectKind && isParams(e.AsSelect().Operand()):
-			whole--
-		case e.Kind() == celast.CallKind && e.AsCall().FunctionName() == "_?._" && isParams(e.AsCall().Args()[0]):
-			whole--
-		}
-	}))
-	if whole > 0 {
-		for name := range objects.params {
-			objects.used[name] = true
-		}
-	}
 }

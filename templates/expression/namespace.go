@@ -1,9 +1,6 @@
 package expression
 
-import (
-	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
-)
+import celast "github.com/google/cel-go/common/ast"
 
 // NamespaceKeys are the keys of labels and annotations of a namespace that expressions spell
 // out. Whole reports that an expression reads more than such keys and the namespace's name: it
@@ -13,27 +10,13 @@ type NamespaceKeys struct {
 	Whole               bool
 }
 
-// note adds what an expression reads. A name that a macro binds anew counts for the
-// namespace, too.
-func (k *NamespaceKeys) note(x celast.Expr) {
-	if key, of := membership(x); of != nil && k.add(append(fieldsOf(of), key)) {
-		return
-	}
-	root, steps := chain(x)
-	if root.Kind() != celast.IdentKind || root.AsIdent() != namespaceName {
-		for _, child := range childrenOf(x) {
-			k.note(child)
+// note adds what an expression reads.
+func (k *NamespaceKeys) note(root celast.Expr) {
+	reader{do: func(name string, fields []string, _ bool) {
+		if name == namespaceName && !k.add(fields) {
+			k.Whole = true
 		}
-		return
-	}
-	if !k.add(fieldsOf(steps)) {
-		k.Whole = true
-	}
-	for _, s := range steps { // the keys of later steps may read something themselves
-		if _, _, index := step(s); index != nil {
-			k.note(index)
-		}
-	}
+	}}.read(root)
 }
 
 // add notes the way to a key, from the namespace on. It reports false if the way is not known,
@@ -54,36 +37,4 @@ func (k *NamespaceKeys) add(way []string) bool {
 		return false
 	}
 	return true
-}
-
-// membership returns the parts of "key in namespaceObject.metadata.labels": the key, and the
-// steps from the namespace on.
-func membership(x celast.Expr) (key string, of []celast.Expr) {
-	if x.Kind() != celast.CallKind || x.AsCall().FunctionName() != operators.In {
-		return "", nil
-	}
-	args := x.AsCall().Args()
-	if args[0].Kind() != celast.LiteralKind {
-		return "", nil
-	}
-	key, ok := args[0].AsLiteral().Value().(string)
-	root, steps := chain(args[1])
-	if !ok || root.Kind() != celast.IdentKind || root.AsIdent() != namespaceName || len(steps) != 2 {
-		return "", nil
-	}
-	return key, steps
-}
-
-// fieldsOf returns the fields and the keys that steps lead to, "" for one that is not spelled
-// out.
-func fieldsOf(steps []celast.Expr) []string {
-	fields := make([]string, len(steps))
-	for i, s := range steps {
-		_, field, index := step(s)
-		if index != nil && index.Kind() == celast.LiteralKind {
-			field, _ = index.AsLiteral().Value().(string)
-		}
-		fields[i] = field
-	}
-	return fields
 }

@@ -24,6 +24,7 @@ func TestTheKeysOfANamespaceThatAnExpressionSpellsOut(t *testing.T) {
 		`namespaceObject.metadata.labels.size() > 1`:                                                                  {Whole: true},
 		`namespaceObject.metadata.labels.all(k, k != 'a')`:                                                            {Whole: true},
 		`namespaceObject.metadata.labels == {'a': 'b'}`:                                                               {Whole: true},
+		`['a'].all(namespaceObject, namespaceObject == 'a')`:                                                          {},
 		`namespaceObject.metadata`:                                                                                    {Whole: true},
 		`[namespaceObject].map(n, n.metadata.labels['a'])`:                                                            {Whole: true},
 		`optional.of(namespaceObject.metadata.labels).optMap(l, l['a']).orValue('')`:                                  {Whole: true},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -14,16 +15,13 @@ import (
 
 // provider declares the types of params, variables and the pod, so that reading
 // what is not declared is a compile error. Its variables grow from one expression to the
-// next. Only while an expression is compiled does it note what is read, because
-// evaluations ask it too, from several goroutines.
+// next.
 type provider struct {
 	types.Provider
 	params    map[string]*cel.Type
 	variables map[string]*cel.Type
-	// used has the parameters that expressions read; noting is set while an expression
-	// is compiled.
-	used   map[string]bool
-	noting bool
+	// used has the parameters that expressions read.
+	used map[string]bool
 	// kubernetes is set once an expression reads the version.
 	kubernetes bool
 	// missed has, for each field that was read and does not exist, the type that was
@@ -35,10 +33,20 @@ func newProvider(base types.Provider, params map[string]*cel.Type) *provider {
 	return &provider{Provider: base, params: params, variables: map[string]*cel.Type{}, used: map[string]bool{}, missed: map[string]string{}}
 }
 
-// note begins to note what is read. The caller ends it by the returned function.
-func (p *provider) note() (done func()) {
-	p.noting = true
-	return func() { p.noting = false }
+// note adds what an expression reads.
+func (p *provider) note(root celast.Expr) {
+	reader{do: func(name string, fields []string, _ bool) {
+		switch {
+		case name == kubernetesName:
+			p.kubernetes = true
+		case name == paramsName && len(fields) > 0:
+			p.used[fields[0]] = true
+		case name == paramsName: // all of them
+			for name := range p.params {
+				p.used[name] = true
+			}
+		}
+	}}.read(root)
 }
 
 func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {
@@ -48,9 +56,6 @@ func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {
 	case variablesType:
 		return p.variables, true
 	case kubernetesType:
-		if p.noting {
-			p.kubernetes = true
-		}
 		return kubernetesFields, true
 	}
 	fields, ok := podTypesOnce().fields[typeName]
@@ -81,13 +86,8 @@ func (p *provider) FindStructFieldType(name, field string) (*types.FieldType, bo
 	}
 	t, ok := fields[field]
 	if !ok {
-		if p.noting {
-			p.missed[field] = name
-		}
+		p.missed[field] = name
 		return nil, false
-	}
-	if p.noting && name == paramsType {
-		p.used[field] = true
 	}
 	return &types.FieldType{Type: t}, true
 }

@@ -1,49 +1,169 @@
 package expression
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 )
+
+// reader goes over what an expression reads.
+type reader struct {
+	// outside are functions whose calls it leaves out.
+	outside []string
+	// do takes each name that no macro in the expression binds, with the fields and the keys that
+	// the expression steps to from there, "" for one that is not spelled out. Asked is set where the
+	// last step is in has().
+	do func(name string, fields []string, asked bool)
+}
+
+// read goes over an expression inside macros that bind some names.
+func (r reader) read(x celast.Expr, bound ...string) {
+	if x.Kind() == celast.CallKind && slices.Contains(r.outside, x.AsCall().FunctionName()) {
+		return
+	}
+	last, key := x, ""
+	if call := x.AsCall(); x.Kind() == celast.CallKind && call.FunctionName() == operators.In {
+		if literal := call.Args()[0]; literal.Kind() == celast.LiteralKind {
+			if key, _ = literal.AsLiteral().Value().(string); key != "" {
+				last = call.Args()[1] // "key in map" reads the key
+			}
+		}
+	}
+	root, steps := chain(last)
+	for _, s := range steps {
+		if _, _, index := step(s); index != nil {
+			r.read(index, bound...)
+		}
+	}
+	switch root.Kind() {
+	case celast.IdentKind:
+		fields := fieldsOf(steps)
+		if key != "" {
+			fields = append(fields, key)
+		}
+		if name := root.AsIdent(); !slices.Contains(bound, name) {
+			r.do(name, fields, last.Kind() == celast.SelectKind && last.AsSelect().IsTestOnly())
+		}
+	case celast.ComprehensionKind:
+		c := root.AsComprehension()
+		r.read(c.IterRange(), bound...)
+		r.read(c.AccuInit(), bound...)
+		inside := slices.Concat(bound, []string{c.IterVar(), c.IterVar2(), c.AccuVar()})
+		for _, part := range []celast.Expr{c.LoopCondition(), c.LoopStep(), c.Result()} {
+			r.read(part, inside...)
+		}
+	default:
+		for _, child := range childrenOf(root) {
+			r.read(child, bound...)
+		}
+	}
+}
+
+// fieldsOf returns the fields and the keys that steps lead to, "" for one that is not spelled
+// out.
+func fieldsOf(steps []celast.Expr) []string {
+	fields := make([]string, len(steps))
+	for i, s := range steps {
+		_, field, index := step(s)
+		if index != nil && index.Kind() == celast.LiteralKind {
+			field, _ = index.AsLiteral().Value().(string)
+		}
+		fields[i] = field
+	}
+	return fields
+}
 
 // Reads returns the names that the expression reads outside of calls of some functions:
 // parameters as params.NAME, variables as variables.NAME, and other names as they are.
-func (e *Expression) Reads(outside ...string) []string { return namesIn(e.ast.Expr(), outside) }
+func (e *Expression) Reads(outside ...string) []string {
+	var names []string
+	reader{outside: outside, do: func(name string, fields []string, asked bool) {
+		if len(fields) > 0 && (name == paramsName || name == variablesName) {
+			if asked && len(fields) == 1 {
+				return
+			}
+			name += "." + fields[0]
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}}.read(e.ast.Expr())
+	return names
+}
+
+// ParametersOf returns the parameters that an expression reads, itself or by the variables
+// that it reads, each once.
+func (n *Names) ParametersOf(e *Expression) []string {
+	var names []string
+	seen := map[string]bool{}
+	var walk func(*Expression)
+	walk = func(e *Expression) {
+		if e == nil {
+			return
+		}
+		for _, read := range e.Reads() {
+			if seen[read] {
+				continue
+			}
+			seen[read] = true
+			if name, ok := strings.CutPrefix(read, paramsName+"."); ok {
+				names = append(names, name)
+			} else if name, ok := strings.CutPrefix(read, variablesName+"."); ok {
+				walk(n.variables[name])
+			}
+		}
+	}
+	walk(e)
+	return names
+}
 
 // ReadsOfPod returns what the expression reads that is not the same for all pods with the
 // same parameters: the pod, its namespace, and the names that $each and $for bind. Variables
 // count for what they read.
 func (e *Expression) ReadsOfPod() []string { return e.ofPod }
 
-// readsOfPod finds them. A name that a macro binds anew counts for the outer one, too.
 func (e *Environment) readsOfPod(root celast.Expr) []string {
 	var names []string
-	selected := map[int64]bool{}
-	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
-		switch x.Kind() {
-		case celast.SelectKind:
-			s := x.AsSelect()
-			if of := s.Operand(); of.Kind() == celast.IdentKind && of.AsIdent() == variablesName {
-				selected[of.ID()] = true
-				if v := e.names.variables[s.FieldName()]; v != nil {
-					names = append(names, v.ofPod...)
-				} else {
-					names = append(names, podName)
-				}
-			}
-		case celast.IdentKind:
-			name := x.AsIdent()
-			switch {
-			case name == podName, name == namespaceName, slices.Contains(e.bound, name):
-				names = append(names, name)
-			case name == variablesName && !selected[x.ID()]:
+	reader{do: func(name string, fields []string, _ bool) {
+		switch {
+		case name == podName, name == namespaceName, slices.Contains(e.bound, name):
+			names = append(names, name)
+		case name == variablesName:
+			if len(fields) > 0 && e.names.variables[fields[0]] != nil {
+				names = append(names, e.names.variables[fields[0]].ofPod...)
+			} else {
 				names = append(names, podName) // any of them
 			}
 		}
-	}))
+	}}.read(root)
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// ValueReads are the installer's values that expressions spell out, each by its fields. Whole
+// reports that an expression reads all of them: it uses values as such, or makes the first
+// field as it runs.
+type ValueReads struct {
+	Fields [][]string
+	Whole  bool
+}
+
+// note adds what an expression reads.
+func (v *ValueReads) note(root celast.Expr) {
+	reader{do: func(name string, fields []string, _ bool) {
+		if i := slices.Index(fields, ""); i >= 0 {
+			fields = fields[:i] // all that is below counts
+		}
+		switch {
+		case name != valuesName:
+		case len(fields) == 0:
+			v.Whole = true
+		default:
+			v.Fields = append(v.Fields, fields)
+		}
+	}}.read(root)
 }
 
 // Words returns the texts that the expression spells out.
@@ -63,53 +183,4 @@ func (e *Expression) Words() []string {
 func (e *Expression) Calls(function string) bool {
 	top := e.ast.Expr()
 	return top.Kind() == celast.CallKind && top.AsCall().FunctionName() == function
-}
-
-// namesIn returns the names that an expression reads outside of calls of some functions.
-func namesIn(root celast.Expr, except []string) []string {
-	var names []string
-	bound := map[string]bool{}
-	inner := map[int64]bool{} // nodes to skip: identifiers that a selection has named, and arguments
-	note := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	celast.PreOrderVisit(root, celast.NewExprVisitor(func(e celast.Expr) {
-		if inner[e.ID()] {
-			return
-		}
-		switch e.Kind() {
-		case celast.ComprehensionKind:
-			c := e.AsComprehension()
-			bound[c.IterVar()], bound[c.IterVar2()], bound[c.AccuVar()] = true, true, true
-		case celast.SelectKind:
-			s := e.AsSelect()
-			if of := s.Operand(); of.Kind() == celast.IdentKind && (of.AsIdent() == paramsName || of.AsIdent() == variablesName) {
-				inner[of.ID()] = true
-				if !s.IsTestOnly() {
-					note(of.AsIdent() + "." + s.FieldName())
-				}
-			}
-		case celast.CallKind:
-			call := e.AsCall()
-			args := call.Args()
-			if slices.Contains(except, call.FunctionName()) {
-				for _, arg := range args {
-					celast.PreOrderVisit(arg, celast.NewExprVisitor(func(e celast.Expr) { inner[e.ID()] = true }))
-				}
-			}
-			if call.FunctionName() == "_?._" && len(args) == 2 && args[0].Kind() == celast.IdentKind && args[1].Kind() == celast.LiteralKind {
-				if of := args[0].AsIdent(); of == paramsName || of == variablesName {
-					inner[args[0].ID()] = true
-					note(fmt.Sprintf("%s.%v", of, args[1].AsLiteral().Value()))
-				}
-			}
-		case celast.IdentKind:
-			if name := e.AsIdent(); !bound[name] {
-				note(name)
-			}
-		}
-	}))
-	return names
 }

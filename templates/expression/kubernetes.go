@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/component-base/version"
 
 	"github.com/pillion-dev/pillion/templates/show"
@@ -51,26 +50,11 @@ var NewestKubernetes = sync.OnceValue(func() KubernetesVersion {
 	return v
 })
 
-var (
-	kubernetesFields    = map[string]*cel.Type{"major": cel.IntType, "minor": cel.IntType}
-	kubernetesValueType = cel.ObjectType(kubernetesType, traits.IndexerType, traits.FieldTesterType)
-)
+var kubernetesFields = map[string]*cel.Type{"major": cel.IntType, "minor": cel.IntType}
 
 // value returns the version as expressions see it.
 func (v KubernetesVersion) value() ref.Val {
-	return &object{
-		typ: kubernetesValueType, names: []string{"major", "minor"},
-		has: func(name string) bool { return kubernetesFields[name] != nil },
-		get: func(name string) (any, error) {
-			switch name {
-			case "major":
-				return int64(v.Major), nil
-			case "minor":
-				return int64(v.Minor), nil
-			}
-			return nil, fmt.Errorf("no such field: %s", name)
-		},
-	}
+	return adapt(map[string]any{"major": int64(v.Major), "minor": int64(v.Minor)})
 }
 
 // ReadsKubernetes reports whether an expression of the template reads kubernetes.

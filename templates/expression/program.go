@@ -64,7 +64,7 @@ func newPlanner() (*planner, error) {
 	if err != nil {
 		return nil, err
 	}
-	provider := runtimeTypes{base.CELTypeProvider()}
+	provider := base.CELTypeProvider()
 	adapter := base.CELTypeAdapter()
 	return &planner{
 		interpreter: interpreter.NewInterpreter(functions, base.Container, provider, adapter, interpreter.NewAttributeFactory(base.Container, adapter, provider)),
@@ -310,42 +310,7 @@ func (a *alternative) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return first
 }
 
-// runtimeTypes gives programs the fields of params, variables and kubernetes, whichever a template
-// has: the checker has made sure that an expression reads no other.
-type runtimeTypes struct{ types.Provider }
-
 // isOurs reports whether a type is that of params, variables or kubernetes.
 func isOurs(name string) bool {
 	return name == paramsType || name == variablesType || name == kubernetesType
-}
-
-// FindStructType implements [types.Provider].
-func (p runtimeTypes) FindStructType(name string) (*types.Type, bool) {
-	if isOurs(name) {
-		return types.NewTypeTypeWithParam(cel.ObjectType(name)), true
-	}
-	return p.Provider.FindStructType(name)
-}
-
-// FindStructFieldType implements [types.Provider].
-func (p runtimeTypes) FindStructFieldType(name, field string) (*types.FieldType, bool) {
-	if !isOurs(name) {
-		return p.Provider.FindStructFieldType(name, field)
-	}
-	return fieldOfObject(field, cel.DynType), true
-}
-
-// fieldOfObject is a field of params or variables.
-func fieldOfObject(field string, t *cel.Type) *types.FieldType {
-	return &types.FieldType{
-		Type:  t,
-		IsSet: func(target any) bool { o, ok := target.(*object); return ok && o.has(field) },
-		GetFrom: func(target any) (any, error) {
-			o, ok := target.(*object)
-			if !ok {
-				return nil, fmt.Errorf("no such field: %s", field)
-			}
-			return o.get(field)
-		},
-	}
 }

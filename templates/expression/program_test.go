@@ -48,16 +48,6 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 	}
 }
 
-// celEnvironment is what the programs of [cel.Env.Program] are made in.
-func celEnvironment(t *testing.T) *cel.Env {
-	t.Helper()
-	env, err := baseEnvironment().Extend(cel.CustomTypeProvider(runtimeTypes{baseEnvironment().CELTypeProvider()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return env
-}
-
 // asCEL evaluates an expression by a program of [cel.Env.Program].
 func asCEL(env *cel.Env, s *Scope, checked *cel.Ast) (ref.Val, uint64, error) {
 	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostTracking(&costs{}),
@@ -112,7 +102,7 @@ func TestProgramsGiveWhatThoseOfCELGiveForTheSameCost(t *testing.T) {
 	kinds := []string{"string", "int", "bool", "list"}
 	failed, gave, priced := 0, 0, 0
 	e, newRun := sample(t)
-	env := celEnvironment(t)
+	env := baseEnvironment()
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		source := grow(r, kinds[r.IntN(len(kinds))], 3)
@@ -166,7 +156,7 @@ func TestAProgramEndsAtItsCostAsThoseOfCEL(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, cost, err := made.run(t.Context(), newRun().Scope())
-	_, wantCost, wantErr := asCEL(celEnvironment(t), newRun().Scope(), checked)
+	_, wantCost, wantErr := asCEL(baseEnvironment(), newRun().Scope(), checked)
 	var cancelled interpreter.EvalCancelledError
 	if !errors.As(err, &cancelled) || fmt.Sprint(err) != fmt.Sprint(wantErr) || cost != wantCost {
 		t.Errorf("%v for %d, by CEL %v for %d", err, cost, wantErr, wantCost)

@@ -74,7 +74,13 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	if !namespaced && r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
 		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), g.prefix)
 	}
-	if err := r.memory.hold(ctx, "", templates.Work(r.Object)+decodedSize(r.Object, r.OldObject)); err != nil {
+	// What compiles is the spec, and not the copy of it that kubectl keeps in an annotation. An object
+	// that cannot be read is refused below.
+	var compiles struct {
+		Spec part `json:"spec"`
+	}
+	_ = read(r.Object, &compiles)
+	if err := r.memory.hold(ctx, "", workSize(templates.Work(compiles.Spec), r.Object, r.OldObject)); err != nil {
 		return Response{}, err
 	}
 	switch r.Operation {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
@@ -288,4 +290,39 @@ func TestReviewsThatAreNotOfTemplatesAreMalformedToTheGuard(t *testing.T) {
 			t.Errorf("%q: HTTP %d: %s", body, w.Code, w.Body)
 		}
 	}
+}
+
+// What kubectl apply keeps of a template in an annotation is no expression that compiles. One with
+// some fifty expressions takes more than a MiB, however short its text is.
+func TestOrdinaryTemplatesDoNotWaitForLargeObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(o *parts) { o.Timeout = 10 * time.Second })
+		defer mustTake(t, f.limits, "other", f.Memory.Large)()
+		guard := f.Handler(NewGuard(GuardOptions{Templates: f.Pods.Templates}))
+		for name, allowed := range map[string]bool{"fluent-bit": true, "git-sync": true, "opentelemetry-java": true, "istio-proxy": false} {
+			manifest, err := library.Get(name, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var object map[string]any
+			if err := yaml.Unmarshal(manifest, &object); err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			object["metadata"].(map[string]any)["annotations"] = map[string]any{"kubectl.kubernetes.io/last-applied-configuration": string(text)}
+			text, err = json.Marshal(object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old := strings.Replace(string(text), `"spec":{`, `"spec":{"suspend":true,`, 1)
+			got := decodeAnswer(t, postTo(t, guard, `{"apiVersion":"`+v1Version+`","kind":"AdmissionReview","request":{"uid":"1","operation":"UPDATE","name":"`+name+`",
+				"kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"},"object":`+string(text)+`,"oldObject":`+old+`}}`)).Response
+			if got.Allowed != allowed || !allowed && !strings.Contains(got.Result.Message, "busy with other large objects") {
+				t.Errorf("%s: %+v", name, got)
+			}
+		}
+	})
 }

@@ -77,7 +77,7 @@ const (
 	connectionMemory = 48<<10 + ordinaryBody
 	// smallWork is up to how many bytes of memory the work on an object counts as small.
 	smallWork = 1 << 20
-	// smallPart is the size in bytes up to which the memory for a part is not worth an estimate.
+	// smallPart is the size in bytes up to which an object alone is small, whatever it is made of.
 	smallPart = 8 << 10
 	// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
 	// byte of it: copies of what it changes, and the patch. The largest pod that etcd can store
@@ -88,18 +88,23 @@ const (
 	workPerContainer = 4608
 )
 
-// decodedSize estimates the bytes of memory to decode JSON texts and to work on them.
-func decodedSize(parts ...part) int64 {
-	var bytes int64
+// workSize estimates the bytes of memory to decode JSON texts and to work on them, besides so many
+// bytes. What is small whatever it is made of is not worth a look.
+func workSize(besides int64, parts ...part) int64 {
+	var length, decoded int64
 	for _, p := range parts {
-		size := int64(rawjson.MostPerByte * len(p))
-		if len(p) > smallPart {
-			size = rawjson.DecodedSize(p)
-		}
-		bytes += size + int64(workPerByte*float64(size))
+		length += int64(len(p))
 	}
-	return bytes
+	if most := besides + worked(rawjson.MostPerByte*length); most <= smallWork {
+		return most
+	}
+	for _, p := range parts {
+		decoded += rawjson.DecodedSize(p)
+	}
+	return besides + worked(decoded)
 }
+
+func worked(decoded int64) int64 { return decoded + int64(workPerByte*float64(decoded)) }
 
 // limits are the lanes in which objects wait to be worked on: small objects do not wait for
 // large ones.

@@ -35,7 +35,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Operation != "CREATE" && r.Operation != "UPDATE" {
 		return Allowed(), nil
 	}
-	if err := r.memory.hold(ctx, "", decodedSize(r.Object, r.OldObject)); err != nil {
+	if err := r.memory.hold(ctx, "", workSize(0, r.Object, r.OldObject)); err != nil {
 		// The write passes as it is, and the label controller corrects it: nobody waits or is
 		// refused for a label of Pillion's.
 		return Allowed(), nil

@@ -197,7 +197,7 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 			parts = append(parts, text)
 		}
 	}
-	if err := r.memory.hold(ctx, r.Namespace, decodedSize(parts...)); err != nil {
+	if err := r.memory.hold(ctx, r.Namespace, workSize(0, parts...)); err != nil {
 		return nil, err
 	}
 	metadata := make(map[string]any, len(fields))
@@ -224,7 +224,7 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 		return nil, err
 	}
 	work := int64(r.head.containers()) * int64(templates) * workPerContainer
-	if err := r.memory.hold(ctx, r.Namespace, work+decodedSize(r.Object)); err != nil {
+	if err := r.memory.hold(ctx, r.Namespace, workSize(work, r.Object)); err != nil {
 		return nil, err
 	}
 	pod, err := podschema.DecodeObject(r.Object, "metadata")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -190,15 +189,6 @@ func TestAPrefixOfTwoFingerprintsIsRefused(t *testing.T) {
 	_, err := r.resolve([]*authority{{fingerprint: "abcdef01" + strings.Repeat("0", 56)}, {fingerprint: "abcdef01" + strings.Repeat("1", 56)}})
 	if err == nil || !strings.Contains(err.Error(), "2 CAs") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestRevokeRefusesWhatIsNoFingerprintAsWrongUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"abc"}, {"xyz-1234567"}, {strings.Repeat("a", 65)}, {"aaaaaaaa", "bbbbbbbb"}} {
-		var stderr bytes.Buffer
-		if code := run(t.Context(), append([]string{"pillion", "certs", "revoke"}, args...), nil, io.Discard, &stderr); code != exitUsage {
-			t.Errorf("%q: exit code %d, want %d: %s", args, code, exitUsage, &stderr)
-		}
 	}
 }
 

@@ -21,15 +21,6 @@ func TestTheReportOfCheckIsWrittenAsJSON(t *testing.T) {
 	}
 }
 
-func TestWrongFlagsOfCheckAreWrongUsage(t *testing.T) {
-	for _, args := range [][]string{{"-o", "yaml"}, {"--color", "pink"}, {"shop"}} {
-		var out bytes.Buffer
-		if code := run(t.Context(), append([]string{"pillion", "check"}, args...), strings.NewReader(""), &out, &out); code != exitUsage {
-			t.Errorf("%v: exit code %d\n%s", args, code, &out)
-		}
-	}
-}
-
 func TestResultsOfCheckArePaintedWhereColoursAreWanted(t *testing.T) {
 	report := check.Report{Outcomes: []check.Outcome{{Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Says: "no"}}}}}
 	for _, colour := range []bool{true, false} {

@@ -100,9 +100,6 @@ func TestParamsAreWrittenAsJSON(t *testing.T) {
 	if code != exitDone || i < 0 || r.Parameters[i].Annotation != "cloud-sql-proxy.pillion.dev/instances" || r.Parameters[i].Type != "list" || r.Parameters[i].From != "" || len(r.Parameters[i].SetBy) != 2 {
 		t.Errorf("exit %d %+v\n%s", code, r, errs)
 	}
-	if code, _, _ := call(t, "", nil, "params", "cloud-sql-proxy", "-o", "xml"); code != exitUsage {
-		t.Errorf("-o xml: exit %d", code)
-	}
 }
 
 // What inject writes is applied. So it writes nothing where a sidecar may be missing because a
@@ -198,17 +195,12 @@ func TestColoursAreForTerminalsAndColumnsForAll(t *testing.T) {
 }
 
 func TestParamsShowsTheParametersThatAreNamed(t *testing.T) {
-	show := func(args ...string) (int, string) {
-		var out, errs bytes.Buffer
-		code := run(t.Context(), append([]string{"pillion", "params", "fluent-bit"}, args...), strings.NewReader(""), &out, &errs)
-		return code, out.String() + errs.String()
-	}
 	for _, name := range []string{"log-level", "logLevel", "fluent-bit.pillion.dev/log-level"} {
-		if code, text := show(name); code != exitDone || strings.Count(text, ".pillion.dev/") != 1 || !strings.HasPrefix(text, "fluent-bit.pillion.dev/log-level\n") {
+		if code, text, _ := call(t, "", nil, "params", "fluent-bit", name); code != exitDone || strings.Count(text, ".pillion.dev/") != 1 || !strings.HasPrefix(text, "fluent-bit.pillion.dev/log-level\n") {
 			t.Errorf("%s: exit code %d\n%s", name, code, text)
 		}
 	}
-	if code, text := show("loglevle"); code != exitError || !strings.Contains(text, `the template fluent-bit has no parameter "loglevle"; did you mean log-level? (all of them: pillion params fluent-bit)`) {
+	if code, _, text := call(t, "", nil, "params", "fluent-bit", "loglevle"); code != exitError || !strings.Contains(text, `the template fluent-bit has no parameter "loglevle"; did you mean log-level? (all of them: pillion params fluent-bit)`) {
 		t.Errorf("exit code %d\n%s", code, text)
 	}
 }

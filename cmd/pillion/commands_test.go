@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -154,12 +153,16 @@ func defaultOf(f *pflag.Flag) string {
 // Help is read in terminals of 80 columns.
 func TestHelpIsReadableInAnOrdinaryTerminal(t *testing.T) {
 	for _, cmd := range append(commands(), newRootCommand("pillion")) {
-		var out bytes.Buffer
-		args := append(strings.Fields(cmd.CommandPath()), "--help")
-		if code := run(t.Context(), args, strings.NewReader(""), &out, &out); code != exitDone {
-			t.Fatalf("%v: exit code %d\n%s", args, code, &out)
+		code, out, errs := call(t, "", nil, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		if code != exitDone {
+			t.Fatalf("%s: exit code %d\n%s", cmd.CommandPath(), code, errs)
 		}
-		for line := range strings.Lines(out.String()) {
+		cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name != "help" && !strings.Contains(out, "--"+f.Name+" ") && !strings.Contains(out, "--"+f.Name+"\n") {
+				t.Errorf("%s says nothing of --%s", cmd.CommandPath(), f.Name)
+			}
+		})
+		for line := range strings.Lines(out) {
 			if len([]rune(strings.TrimRight(line, "\n"))) > 80 {
 				t.Errorf("%s: %q", cmd.CommandPath(), line)
 			}

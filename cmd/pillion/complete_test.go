@@ -195,9 +195,8 @@ func TestTheValuesOfFlagsAreThoseOfTheirUsage(t *testing.T) {
 
 func TestEveryShellHasAScript(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		var out bytes.Buffer
-		if code := run(t.Context(), []string{"pillion", "completion", shell}, strings.NewReader(""), &out, &out); code != exitDone || !strings.Contains(out.String(), "__complete") {
-			t.Errorf("%s: exit code %d\n%.200s", shell, code, &out)
+		if code, out, errs := call(t, "", nil, "completion", shell); code != exitDone || !strings.Contains(out, "__complete") {
+			t.Errorf("%s: exit code %d\n%.200s%s", shell, code, out, errs)
 		}
 	}
 }

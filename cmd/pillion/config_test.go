@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,21 +91,6 @@ func TestASettingThatIsThereTwiceInTheFileIsAnError(t *testing.T) {
 		}
 		if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "the setting namespace is set twice") {
 			t.Errorf("%s: got %v", ending, err)
-		}
-	}
-}
-
-func TestHelpNamesEverySetting(t *testing.T) {
-	root := newRootCommand("pillion")
-	var out bytes.Buffer
-	root.SetOut(&out)
-	root.SetArgs([]string{"serve", "--help"})
-	if err := root.ExecuteContext(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"--listen", "--ca-secret", "PILLION_", "--shutdown-delay"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("help lacks %s:\n%s", want, out.String())
 		}
 	}
 }

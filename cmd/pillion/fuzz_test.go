@@ -44,16 +44,8 @@ func FuzzConfigFile(f *testing.F) {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		load := func() (serveConfig, error) {
-			cmd := &cobra.Command{Use: "serve"}
-			serveFlags(cmd.Flags())
-			if err := cmd.ParseFlags([]string{"--config", file, "--service", "from-flag"}); err != nil {
-				t.Fatal(err)
-			}
-			return loadConfig(cmd)
-		}
-		c, err := load()
-		again, err2 := load()
+		c, err := parse(t, "--config", file, "--service", "from-flag")
+		again, err2 := parse(t, "--config", file, "--service", "from-flag")
 		if !reflect.DeepEqual(c, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
 			t.Fatalf("%+v, %v, and then %+v, %v", c, err, again, err2)
 		}

@@ -109,29 +109,3 @@ func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 		t.Errorf("the chart's names of library templates (-want +got):\n%s", diff)
 	}
 }
-
-func TestThePodSecurityLevelIsTheStrictestThatAPodMeets(t *testing.T) {
-	level := func(change func(spec, container map[string]any)) string {
-		t.Helper()
-		var pod map[string]any
-		if err := json.Unmarshal([]byte(restrictedPod), &pod); err != nil {
-			t.Fatal(err)
-		}
-		spec := pod["spec"].(map[string]any)
-		change(spec, spec["containers"].([]any)[0].(map[string]any))
-		got, err := podSecurityLevel(pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	for want, change := range map[string]func(spec, container map[string]any){
-		"restricted": func(_, _ map[string]any) {},
-		"baseline":   func(_, container map[string]any) { delete(container, "securityContext") },
-		"privileged": func(spec, _ map[string]any) { spec["hostNetwork"] = true },
-	} {
-		if got := level(change); got != want {
-			t.Errorf("level %s, want %s", got, want)
-		}
-	}
-}

@@ -21,7 +21,6 @@ func TestLintsExitCodeIsForAStepOfAPipeline(t *testing.T) {
 		{[]string{mistakes + "image-tag.yaml", "--strict"}, exitError},
 		{[]string{mistakes + "compile-field.yaml"}, exitError},
 		{[]string{mistakes}, exitError},
-		{[]string{mistakes + "good.yaml", "-o", "xml"}, exitUsage},
 		{[]string{mistakes + "none.yaml"}, exitError},
 	} {
 		if code, out, errs := call(t, "", nil, append([]string{"lint"}, c.args...)...); code != c.want {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -59,15 +58,11 @@ func TestEveryCommandNamesTheRightThatTheUserLacks(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(status)
 	}))
 	defer server.Close()
-	config := filepath.Join(t.TempDir(), "config")
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: '" + server.URL + "'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	setKubeconfig(t, server.URL)
 	for line, resource := range map[string]string{
 		"rollout shop": "deployments", "status shop": "pods", "prove": "namespaces", "certs list": "pods", "promote next": "next", "canary stop next": "next", "unlabel": "namespaces",
 	} {
-		code, _, errs := call(t, "", nil, append(strings.Fields(line), "--kubeconfig", config)...)
+		code, _, errs := call(t, "", nil, strings.Fields(line)...)
 		want := "pillion: you lack the right to list " + resource + " in namespace own. An admin can grant it: kubectl -n own create role pillion-list-" + resource + " --verb=list --resource=" + resource + "; "
 		if code != exitError || !strings.HasPrefix(errs, want) || !strings.Contains(errs, "--user=mia: ") {
 			t.Errorf("%s: exit %d, %s\nwant %q", line, code, errs, want)

@@ -121,7 +121,4 @@ func TestExplainWritesTroublesAsJSON(t *testing.T) {
 	if trouble := p.Troubles[0]; trouble.Source != "limit-range" || !trouble.Refused || trouble.AlsoWithout || !slices.Equal(trouble.Templates, []string{"proxy"}) || !slices.Equal(trouble.Parameters, []string{"proxy.pillion.dev/memory"}) {
 		t.Errorf("the trouble %+v", trouble)
 	}
-	if code, _, _ := call(t, pod, nil, "explain", "-f", "-", "-o", "xml"); code != exitUsage {
-		t.Errorf("-o xml: exit %d", code)
-	}
 }

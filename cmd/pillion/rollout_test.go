@@ -1,19 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
 func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "config") // of a cluster that does not answer
-	text := "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	setKubeconfig(t, "https://127.0.0.1:1") // of a cluster that does not answer
 	for args, want := range map[string]struct {
 		code int
 		says string
@@ -32,10 +25,9 @@ func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
 		"shop --library no":         {exitError, `"no"`},
 		"shop --templates /nowhere": {exitError, "reading templates: stat /nowhere"},
 	} {
-		var out, errs bytes.Buffer
-		code := run(t.Context(), append([]string{"pillion", "rollout", "--kubeconfig", config}, strings.Fields(args)...), nil, &out, &errs)
-		if code != want.code || !strings.Contains(errs.String(), want.says) || out.Len() > 0 {
-			t.Errorf("rollout %s: exit code %d, %s\nwant %d, %s", args, code, errs.String(), want.code, want.says)
+		code, out, errs := call(t, "", nil, append([]string{"rollout"}, strings.Fields(args)...)...)
+		if code != want.code || !strings.Contains(errs, want.says) || out != "" {
+			t.Errorf("rollout %s: exit code %d, %s\nwant %d, %s", args, code, errs, want.code, want.says)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (e *Expression) placeOf(failed *types.Err) (id int64) {
 	if !ok {
 		return 0
 	}
-	within, _ := find(e.ast.Expr(), failed.NodeID(), nil)
+	within := e.find(failed.NodeID())
 	if within == nil {
 		return e.stepTo(e.ast.Expr(), key)
 	}
@@ -97,16 +97,16 @@ func (e *Expression) suggestion(failed *types.Err, id int64) string {
 	if !ok {
 		return ""
 	}
-	at, around := find(e.ast.Expr(), id, nil)
+	at := e.find(id)
 	if at == nil {
 		return ""
 	}
 	// An attribute is a chain of steps that is evaluated at once. The error has the place
 	// of one of them.
-	for len(around) > 0 && isStepOn(around[len(around)-1], at) {
-		at, around = around[len(around)-1], around[:len(around)-1]
+	for up, ok := at.Parent(); ok && isStepOn(up, at); up, ok = at.Parent() {
+		at = up
 	}
-	return e.optional(at, around, key)
+	return e.optional(at, key)
 }
 
 // isStepOn reports whether x is a field or an item of the value of.
@@ -136,7 +136,7 @@ func step(x celast.Expr) (on celast.Expr, field string, index celast.Expr) {
 }
 
 // optional writes a chain of steps so that it has a value where the key is missing.
-func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string) string {
+func (e *Expression) optional(last celast.NavigableExpr, key string) string {
 	root, steps := chain(last)
 	missing := -1
 	for i, s := range steps {
@@ -154,7 +154,7 @@ func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string
 	if missing < 0 || err != nil {
 		return ""
 	}
-	if e.typeOf(root, around) != nil {
+	if typeOf(root) != nil {
 		missing = min(missing, firstOptional(steps))
 	}
 	for i, s := range steps {
@@ -185,7 +185,7 @@ func (e *Expression) optional(last celast.Expr, around []celast.Expr, key string
 	if last.Kind() == celast.SelectKind && last.AsSelect().IsTestOnly() {
 		return where + text + ".hasValue()"
 	}
-	return where + text + ".orValue(" + e.otherwise(last, around) + ")"
+	return where + text + ".orValue(" + otherwise(last) + ")"
 }
 
 // firstOptional returns the first step to something that not every pod or container has.
@@ -214,16 +214,19 @@ func quoted(s string) string {
 
 // otherwise returns the empty value of a chain's type, as far as that is known: by the pod's
 // schema, or by what goes over the value.
-func (e *Expression) otherwise(last celast.Expr, around []celast.Expr) string {
-	if t := e.typeOfChain(last, around); t != nil {
+func otherwise(last celast.NavigableExpr) string {
+	if t := typeOfChain(last); t != nil {
 		return emptyOf(t)
 	}
-	if len(around) > 0 {
-		if over := around[len(around)-1]; over.Kind() == celast.ComprehensionKind && over.AsComprehension().IterRange().ID() == last.ID() {
-			return "[]"
-		}
+	if over, ok := last.Parent(); ok && isRangeOf(last, over) {
+		return "[]"
 	}
 	return "''"
+}
+
+// isRangeOf reports whether a macro goes over x.
+func isRangeOf(x, macro celast.Expr) bool {
+	return macro.Kind() == celast.ComprehensionKind && macro.AsComprehension().IterRange().ID() == x.ID()
 }
 
 func emptyOf(t *podschema.Type) string {
@@ -243,25 +246,27 @@ func emptyOf(t *podschema.Type) string {
 }
 
 // typeOf returns the type of a name in the pod's schema, or nil: of the pod, of container, and
-// of a name that a macro binds to the items of one of the pod's lists.
-func (e *Expression) typeOf(root celast.Expr, around []celast.Expr) *podschema.Type {
-	if root.Kind() != celast.IdentKind {
+// of a name that a macro binds to the items of one of the pod's lists. The name is one of a
+// [celast.NavigableExpr].
+func typeOf(root celast.Expr) *podschema.Type {
+	at, ok := root.(celast.NavigableExpr)
+	if !ok || root.Kind() != celast.IdentKind {
 		return nil
 	}
 	name := root.AsIdent()
-	for i := len(around) - 1; i >= 0; i-- {
-		if around[i].Kind() != celast.ComprehensionKind || around[i].AsComprehension().IterVar() != name {
+	for up, ok := at.Parent(); ok; up, ok = at.Parent() {
+		binds := up.Kind() == celast.ComprehensionKind && up.AsComprehension().IterVar() == name && !isRangeOf(at, up)
+		if at = up; !binds {
 			continue
 		}
-		walked := around[i].AsComprehension().IterRange()
+		walked := up.AsComprehension().IterRange()
 		if walked.Kind() == celast.CallKind && walked.AsCall().FunctionName() == sortedFunction {
 			walked = walked.AsCall().Args()[0]
 		}
-		t := e.typeOfChain(walked, around[:i])
-		if t == nil || t.Kind() != podschema.List {
-			return nil
+		if t := typeOfChain(walked); t != nil && t.Kind() == podschema.List {
+			return t.Elem()
 		}
-		return t.Elem()
+		return nil
 	}
 	switch name {
 	case podName:
@@ -272,66 +277,37 @@ func (e *Expression) typeOf(root celast.Expr, around []celast.Expr) *podschema.T
 	return nil
 }
 
-func (e *Expression) typeOfChain(x celast.Expr, around []celast.Expr) *podschema.Type {
+func typeOfChain(x celast.Expr) *podschema.Type {
 	on, field, index := step(x)
 	if on == nil {
-		return e.typeOf(x, around)
+		return typeOf(x)
 	}
-	t := e.typeOfChain(on, around)
+	t := typeOfChain(on)
 	switch {
 	case t == nil:
 		return nil
 	case t.Kind() == podschema.Struct && index == nil:
-		t, _ = t.Field(field)
-		return t
+		return t.Child(field)
 	case t.Kind() == podschema.Map, t.Kind() == podschema.List && index != nil:
 		return t.Elem()
 	}
 	return nil
 }
 
-// find returns the node with an id, and the nodes around it, the outermost first.
-func find(x celast.Expr, id int64, around []celast.Expr) (celast.Expr, []celast.Expr) {
-	if x.ID() == id {
-		return x, around
+// find returns the node of the expression with an id, or nil.
+func (e *Expression) find(id int64) celast.NavigableExpr {
+	found := celast.MatchDescendants(celast.NavigateAST(e.ast), func(x celast.NavigableExpr) bool { return x.ID() == id })
+	if len(found) == 0 {
+		return nil
 	}
-	below := append(around[:len(around):len(around)], x)
-	for _, child := range childrenOf(x) {
-		if found, path := find(child, id, below); found != nil {
-			return found, path
-		}
-	}
-	return nil, nil
+	return found[0]
 }
 
 // childrenOf returns the nodes that a node is made of.
 func childrenOf(x celast.Expr) []celast.Expr {
-	switch x.Kind() {
-	case celast.SelectKind:
-		return []celast.Expr{x.AsSelect().Operand()}
-	case celast.CallKind:
-		call := x.AsCall()
-		if call.IsMemberFunction() {
-			return append([]celast.Expr{call.Target()}, call.Args()...)
-		}
-		return call.Args()
-	case celast.ListKind:
-		return x.AsList().Elements()
-	case celast.MapKind:
-		var all []celast.Expr
-		for _, entry := range x.AsMap().Entries() {
-			all = append(all, entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
-		}
-		return all
-	case celast.StructKind:
-		var all []celast.Expr
-		for _, field := range x.AsStruct().Fields() {
-			all = append(all, field.AsStructField().Value())
-		}
-		return all
-	case celast.ComprehensionKind:
-		c := x.AsComprehension()
-		return []celast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()}
+	var children []celast.Expr
+	for _, child := range celast.NavigateExpr(nil, x).Children() {
+		children = append(children, child)
 	}
-	return nil
+	return children
 }

@@ -5,11 +5,12 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/injector/drift"
@@ -107,27 +108,24 @@ func (c *Counter) note(found *look, err error) {
 	}
 }
 
-// look goes through the namespaces in which API servers call Pillion.
+// look looks at the pods of the namespaces in which API servers call Pillion.
 func (c *Counter) look(ctx context.Context) (*look, error) {
 	found, set := &look{missing: map[string]int{}, outdated: map[string]int{}}, c.options.Templates()
-	// A look takes minutes in a large cluster: it remembers names.
-	var names []string
-	for ns := range c.options.Namespaces() {
-		names = append(names, ns.Name)
-	}
-	slices.Sort(names)
 	var spent time.Duration
-	for _, name := range names {
-		// A pod that itself asks elsewhere is the business of the one who wrote it: to find
-		// such pods costs a read of all.
-		ns, ok := c.options.Namespace(name)
-		if !ok || !c.options.Comparer.Registration.Calls(ns, nil) {
-			continue
-		}
-		if ns, ok = c.options.Whole(ctx, name, set.In(name).NamespaceReads()); !ok {
-			continue
-		}
-		tooLarge, err := c.options.List.Each(ctx, ns.Name, func(pod map[string]any) error {
+	for _, list := range c.lists() {
+		var last string
+		var ns templates.Namespace
+		var called bool
+		tooLarge, err := c.options.List.Each(ctx, list, func(pod map[string]any) error {
+			// Pods come by namespace. A look takes minutes in a large cluster: each namespace is
+			// taken as it is when its turn comes.
+			if name, _, _ := unstructured.NestedString(pod, "metadata", "namespace"); name != last {
+				last = name
+				ns, called = c.namespace(ctx, name, set)
+			}
+			if !called {
+				return nil
+			}
 			began := time.Now()
 			s, err := c.options.Comparer.Compare(ctx, pod, ns, set)
 			if err != nil {
@@ -154,4 +152,36 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 	}
 	found.at = time.Now()
 	return found, nil
+}
+
+// lists returns the namespaces whose pods to list: those in which API servers call Pillion. If they
+// are most, it returns "" for all: a page of pods is one request, whatever namespaces they are in.
+func (c *Counter) lists() []string {
+	var called []string
+	all := 0
+	for ns := range c.options.Namespaces() {
+		all++
+		if c.calls(ns) {
+			called = append(called, ns.Name)
+		}
+	}
+	if 2*len(called) > all {
+		return []string{metav1.NamespaceAll}
+	}
+	return called
+}
+
+// calls reports whether API servers call Pillion in a namespace. A pod that itself asks elsewhere is
+// the business of the one who wrote it: to find such pods costs a read of all.
+func (c *Counter) calls(ns templates.Namespace) bool {
+	return c.options.Comparer.Registration.Calls(ns, nil)
+}
+
+// namespace returns a namespace with what templates read, if API servers call Pillion there.
+func (c *Counter) namespace(ctx context.Context, name string, set *templates.Set) (templates.Namespace, bool) {
+	ns, ok := c.options.Namespace(name)
+	if !ok || !c.calls(ns) {
+		return templates.Namespace{}, false
+	}
+	return c.options.Whole(ctx, name, set.In(name).NamespaceReads())
 }

@@ -37,8 +37,8 @@ const (
 	// the day than in the first, resident and on its heap.
 	mostGrowth = 16
 	// mostRequests is how many requests of Pillion there may be for each pod. Nothing is asked for a
-	// pod itself. Nearly all are lists of pods: for coverage each replica lists those of each
-	// namespace, one namespace after the other, and again five minutes after it is done.
+	// pod itself. For coverage each replica lists all pods, 250 at a time, and again five minutes
+	// after it is done.
 	mostRequests = 1.0
 )
 

@@ -76,7 +76,7 @@ test: modules format ground tally ## unit and property tests, and fifteen storie
 verify: ground tally static vulnerabilities workflows same-bytes platforms ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
 	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
 	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
-	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./ground/... ./measure/... ./readme/... ./registry/... \
+	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./faults/... ./ground/... ./measure/... ./readme/... ./registry/... ./rotation/... ./soak/... \
 	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
 	  -- 'with several API servers' $(SEVERAL) e2e $(E2E_TESTS) -run='^TestWithSeveralAPIServers' \
 	  -- 'with Helm 4' $(HELM4) e2e $(E2E_TESTS) -run='$(HELM4_TESTS)' \

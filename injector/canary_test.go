@@ -165,6 +165,33 @@ func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
 	}
 }
 
+// A canary may have another volume, from which an app gets its agent. Nobody writes to it when the canary is gone.
+func TestNoEphemeralContainerMountsAVolumeOfAVersionThatIsGone(t *testing.T) {
+	canary := strings.NewReplacer("{name: audit}\nspec:\n", "{name: audit-next}\nspec:\n  canary: {of: audit, percent: 100}\n", "name: agent,", "name: agent-next,",
+		"  required: true\n", "", "  match: {namespaceSelector: {matchLabels: {team: shop}}}\n", "").Replace(copied)
+	pod := ownedPod(t, "web", "")
+	pod = patched(t, pod, `[{"op":"add","path":"/spec/volumes","value":[{"name":"own","emptyDir":{}}]},{"op":"add","path":"/spec/containers/0/volumeMounts","value":[{"name":"own","mountPath":"/own"}]}]`)
+	old := injectRequired(t, templatestest.Set(t, helper, copied, canary), pod)
+	old = patched(t, old, `[{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":`+tokenMount+`},{"op":"add","path":"/spec/volumes/-","value":`+tokenVolume+`}]`)
+	for name, set := range map[string]*templates.Set{"the canary is gone": templatestest.Set(t, helper, copied), "the canary is there": templatestest.Set(t, helper, copied, canary)} {
+		for mount, says := range map[string]string{
+			`{"name":"agent-next","mountPath":"/x"}`:      "the ephemeral container debug mounts the volume agent-next, which is the template's",
+			`{"name":"agent-next","mountPath":"/shared"}`: "",
+			`{"name":"own","mountPath":"/x"}`:             "",
+			tokenMount:                                    "",
+		} {
+			pod := patched(t, old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","volumeMounts":[`+mount+`]}]}]`)
+			got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: "ephemeralcontainers", Pod: pod}, old)
+			wantSays(t, name+", "+mount, got, says)
+		}
+	}
+	// A volume of the pod's own that the sidecar mounts stays the pod's.
+	reads := strings.Replace(copied, "volumeMounts: [{name: agent, mountPath: /to}]", "volumeMounts: [{name: agent, mountPath: /to}, {name: own, mountPath: /logs}]", 1)
+	old = injectRequired(t, templatestest.Set(t, helper, reads), pod)
+	debug := patched(t, old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","volumeMounts":[{"name":"own","mountPath":"/x"}]}]}]`)
+	wantSays(t, "the pod's own", verifyRequired(t, templatestest.Set(t, helper, reads), Request{Operation: "UPDATE", Subresource: "ephemeralcontainers", Pod: debug}, old), "")
+}
+
 func TestAShareThatNobodyCanKnowIsSaid(t *testing.T) {
 	for fields, known := range map[string]bool{"percent: 50": false, "percent: 100": true, "percent: 0": true, "percent: 50, podSelector: {matchLabels: {app: web}}": true} {
 		set := templatestest.Set(t, helper, audit, auditCanary("audit-next", fields))

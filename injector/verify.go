@@ -170,7 +170,7 @@ func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
 		verify = e.Template.Verify()
 	}
 	if u.request.Subresource == "ephemeralcontainers" {
-		return u.entered(own, verify), nil
+		return u.entered(u.was.Required[e.Name], own, verify), nil
 	}
 	seen := without(u.base, own)
 	fragment, fails, err := u.render(e, seen)
@@ -234,8 +234,9 @@ func (u *update) forgotten(template string) []string {
 }
 
 // entered finds new ephemeral containers that enter a required sidecar: they share its
-// processes, or its files, and so can change what it does.
-func (u *update) entered(own templates.Own, verify templates.Verify) []string {
+// processes, or its files, and so can change what it does. Got are the containers that the pod got.
+func (u *update) entered(got []string, own templates.Own, verify templates.Verify) []string {
+	gone := u.volumesOfGone(got, own, verify)
 	var wrong []string
 	for _, c := range u.changed {
 		if target, _ := c.container["targetContainerName"].(string); own.Container(target) {
@@ -243,13 +244,42 @@ func (u *update) entered(own templates.Own, verify templates.Verify) []string {
 				nameOf(c.container), target))
 		}
 		for _, m := range required.MountsOf(c.container) {
-			if own.Volume(m.Volume) && !verify.AllowsMount(m.Path) {
+			if (own.Volume(m.Volume) || gone[m.Volume]) && !verify.AllowsMount(m.Path) {
 				wrong = append(wrong, fmt.Sprintf("the ephemeral container %s mounts the volume %s, which is the template's: mount another volume, or none (spec.verify.allow.volumeMounts of the template can allow the path)",
 					nameOf(c.container), m.Volume))
 			}
 		}
 	}
 	return wrong
+}
+
+// volumesOfGone returns the volumes of the pod that the containers which it got of the template mount, as
+// no version in force would have them do: a version that is gone gave them. What others may add to the
+// containers is not the template's.
+func (u *update) volumesOfGone(got []string, own templates.Own, verify templates.Verify) map[string]bool {
+	gone := map[string]bool{}
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range containersOf(u.base, list) {
+			if !slices.Contains(got, nameOf(c)) {
+				continue
+			}
+			for _, m := range required.MountsOf(c) {
+				if !own.Mounts(m.Volume) && !verify.AllowsMount(m.Path) {
+					gone[m.Volume] = true
+				}
+			}
+		}
+	}
+	if len(gone) > 0 {
+		spec, _ := u.base["spec"].(map[string]any)
+		volumes, _ := spec["volumes"].([]any)
+		for _, v := range volumes {
+			if volume, _ := v.(map[string]any); merge.IsTokenVolume(v) {
+				delete(gone, nameOf(volume))
+			}
+		}
+	}
+	return gone
 }
 
 // sidecars compares changed containers of the template with what it renders. If it fails,

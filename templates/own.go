@@ -12,8 +12,10 @@ import (
 // Own tells by their names the containers and volumes that a required template renders,
 // for whatever pod: a condition, a failure or another pod makes no difference.
 type Own struct {
-	containers   map[string]bool
-	volumes      []*regexp.Regexp
+	containers map[string]bool
+	volumes    []*regexp.Regexp
+	// mounted are the names of the volumes that its containers mount, the pod's own among them.
+	mounted      []*regexp.Regexp
 	podResources bool
 }
 
@@ -24,6 +26,9 @@ func (o Own) Container(name string) bool { return o.containers[name] }
 // Volume reports whether the template may render a volume of that name. Any text may stand
 // for an expression in the name.
 func (o Own) Volume(name string) bool { return anyMatches(o.volumes, name) }
+
+// Mounts reports whether one of the template's containers may mount a volume of that name.
+func (o Own) Mounts(volume string) bool { return anyMatches(o.mounted, volume) }
 
 // PodResources reports whether the template may render resources of the pod itself.
 func (o Own) PodResources() bool { return o.podResources }
@@ -48,6 +53,7 @@ func (s *Set) Own(e Entry) Own {
 		of := Entry{Template: c.Version}.Own()
 		maps.Copy(own.containers, of.containers)
 		own.volumes = append(own.volumes, of.volumes...)
+		own.mounted = append(own.mounted, of.mounted...)
 		own.podResources = own.podResources || of.podResources
 	}
 	return own
@@ -72,22 +78,31 @@ func (e Entry) Own() Own {
 			container, _ := item.(map[string]any)
 			if name, ok := container["name"].(string); ok && container["image"] != nil {
 				own.containers[name] = true
+				own.mounted = append(own.mounted, renderedNames(container["volumeMounts"])...)
+				own.mounted = append(own.mounted, renderedNames(container["volumeDevices"])...)
 			}
 		}
 	}
-	volumes, isList := spec["volumes"].([]any)
-	if !isList && spec["volumes"] != nil {
-		volumes = []any{nil}
+	own.volumes = renderedNames(spec["volumes"])
+	return own
+}
+
+// renderedNames compiles the names of a list in a manifest to expressions for what they may be rendered to.
+func renderedNames(list any) []*regexp.Regexp {
+	items, isList := list.([]any)
+	if !isList && list != nil {
+		items = []any{nil}
 	}
-	for _, item := range volumes {
-		volume, _ := item.(map[string]any)
-		name, ok := volume["name"].(string)
+	var names []*regexp.Regexp
+	for _, item := range items {
+		object, _ := item.(map[string]any)
+		name, ok := object["name"].(string)
 		if !ok {
 			name = "${name}" // an expression gives the item
 		}
-		own.volumes = append(own.volumes, renderedName(name))
+		names = append(names, renderedName(name))
 	}
-	return own
+	return names
 }
 
 // renderedName compiles a name in a manifest to an expression for what it may be rendered to.

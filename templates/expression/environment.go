@@ -188,7 +188,10 @@ func (e *Environment) Bind(name string, over *Expression) (*Environment, error) 
 	if !ok {
 		typed = cel.DynType
 	}
-	return e.bind(name, loose, typed)
+	if err := e.allowBinding(name); err != nil {
+		return nil, err
+	}
+	return e.extend(name, loose, typed)
 }
 
 // elementOf returns the type of the name that $for binds when it goes over a value of the
@@ -217,13 +220,6 @@ func (e *Environment) withContainer() (*Environment, error) {
 		below.each = true
 	}
 	return below, err
-}
-
-func (e *Environment) bind(name string, loose, typed *cel.Type) (*Environment, error) {
-	if err := e.allowBinding(name); err != nil {
-		return nil, err
-	}
-	return e.extend(name, loose, typed)
 }
 
 // allowBinding returns why a place of the template cannot bind a name.

@@ -81,28 +81,15 @@ func explainField(name string, objects *provider) string {
 	}
 }
 
-// offsetOf returns the byte in source that a place of CEL's stands for: lines
-// count from 1, columns in code points from 0. It is 0 if there is no such place.
+// offsetOf returns the byte in source that a place of CEL's stands for. It is 0 if there is no
+// such place.
 func offsetOf(source string, at common.Location) int {
-	offset := 0
-	for range at.Line() - 1 {
-		end := strings.IndexByte(source[offset:], '\n')
-		if end < 0 {
-			return 0
-		}
-		offset += end + 1
+	characters := []rune(source)
+	offset, ok := common.NewTextSource(source).LocationOffset(at)
+	if !ok || offset < 0 || int(offset) > len(characters) {
+		return 0
 	}
-	column := 0
-	for i := range source[offset:] {
-		if column == at.Column() {
-			return offset + i
-		}
-		column++
-	}
-	if at.Column() == column {
-		return len(source)
-	}
-	return 0
+	return len(string(characters[:offset]))
 }
 
 // explain adds to an error of an evaluation where in the expression it arose.

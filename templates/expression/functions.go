@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,7 +181,7 @@ func effective(of, resourceName ref.Val, field string, count func(*corev1.Pod) c
 	name := corev1.ResourceName(text)
 	spec, isPod := object["spec"].(map[string]any)
 	if !isPod {
-		r, err := resourcesOf(object, name)
+		r, err := resourcesOfContainer(object, name)
 		if field == "requests" {
 			return r.Requests[name], err
 		}
@@ -219,7 +220,7 @@ func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, erro
 			object, _ := item.(map[string]any)
 			var c corev1.Container
 			var err error
-			if c.Resources, err = resourcesOf(object, name); err != nil {
+			if c.Resources, err = resourcesOfContainer(object, name); err != nil {
 				return err
 			}
 			if policy, ok := object["restartPolicy"].(string); ok {
@@ -240,12 +241,8 @@ func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, erro
 	if spec["resources"] == nil {
 		return pod, nil
 	}
-	whole := corev1.ResourceRequirements{}
-	object, _ := spec["resources"].(map[string]any)
-	if whole.Requests, err = amountIn(object["requests"], name); err != nil {
-		return nil, err
-	}
-	if whole.Limits, err = amountIn(object["limits"], name); err != nil {
+	whole, err := resourcesOf(spec, name)
+	if err != nil {
 		return nil, err
 	}
 	if limit, limited := whole.Limits[name]; limited && len(whole.Requests) == 0 && len(helpers.AggregateContainerRequests(pod, helpers.PodResourcesOptions{})) == 0 {
@@ -255,22 +252,22 @@ func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, erro
 	return pod, nil
 }
 
-// resourcesOf returns what a container asks for of one resource. A limit stands for a
+// resourcesOfContainer returns what a container asks for of one resource. A limit stands for a
 // request that is absent, as in the API's defaults.
-func resourcesOf(container map[string]any, name corev1.ResourceName) (corev1.ResourceRequirements, error) {
-	object, _ := container["resources"].(map[string]any)
+func resourcesOfContainer(container map[string]any, name corev1.ResourceName) (corev1.ResourceRequirements, error) {
+	r, err := resourcesOf(container, name)
+	if len(r.Requests) == 0 {
+		r.Requests = r.Limits
+	}
+	return r, err
+}
+
+// resourcesOf returns what the field resources of a container or a pod says of one resource.
+func resourcesOf(of map[string]any, name corev1.ResourceName) (corev1.ResourceRequirements, error) {
+	object, _ := of["resources"].(map[string]any)
 	requests, err := amountIn(object["requests"], name)
-	if err != nil {
-		return corev1.ResourceRequirements{}, err
-	}
-	limits, err := amountIn(object["limits"], name)
-	if err != nil {
-		return corev1.ResourceRequirements{}, err
-	}
-	if len(requests) == 0 {
-		requests = limits
-	}
-	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, nil
+	limits, wrong := amountIn(object["limits"], name)
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, cmp.Or(err, wrong)
 }
 
 // amountIn returns the entry of one resource in requests or limits, or nothing.

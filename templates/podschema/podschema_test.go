@@ -2,25 +2,8 @@ package podschema
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
-
-func at(t *testing.T, path string) *Type {
-	t.Helper()
-	typ := Pod()
-	for _, step := range strings.Split(path, ".") {
-		name, items := strings.CutSuffix(step, "[]")
-		next, ok := typ.Field(name)
-		if !ok {
-			t.Fatalf("%s: no field %q among %v", path, name, typ.FieldNames())
-		}
-		if typ = next; items {
-			typ = typ.Elem()
-		}
-	}
-	return typ
-}
 
 func TestListsHaveTheKeysOfTheAPI(t *testing.T) {
 	for path, want := range map[string][]string{
@@ -43,7 +26,7 @@ func TestListsHaveTheKeysOfTheAPI(t *testing.T) {
 		"spec.containers[].securityContext.capabilities.add": nil,
 	} {
 		var got []string
-		for _, k := range at(t, path).Keys() {
+		for _, k := range At(path).Keys() {
 			got = append(got, k.Name)
 		}
 		if !slices.Equal(got, want) {
@@ -53,7 +36,7 @@ func TestListsHaveTheKeysOfTheAPI(t *testing.T) {
 }
 
 func TestAPortWithoutAProtocolIsTCP(t *testing.T) {
-	keys := at(t, "spec.containers[].ports").Keys()
+	keys := At("spec.containers[].ports").Keys()
 	if len(keys) != 2 || keys[1].Default != "TCP" {
 		t.Fatalf("keys of ports: %+v", keys)
 	}
@@ -64,7 +47,7 @@ func TestKindsAndScalars(t *testing.T) {
 		"spec": Struct, "metadata.labels": Map, "spec.containers": List, "spec.nodeName": Scalar,
 		"spec.containers[].resources.limits": Map, "spec.volumes[].emptyDir": Struct,
 	} {
-		if got := at(t, path).Kind(); got != want {
+		if got := At(path).Kind(); got != want {
 			t.Errorf("%s is a %s, want %s", path, got, want)
 		}
 	}
@@ -73,7 +56,7 @@ func TestKindsAndScalars(t *testing.T) {
 		"spec.containers[].ports[].containerPort": Number, "spec.volumes[].emptyDir.sizeLimit": Untyped,
 		"spec.containers[].livenessProbe.httpGet.port": Untyped,
 	} {
-		if got := at(t, path).Scalar(); got != want {
+		if got := At(path).Scalar(); got != want {
 			t.Errorf("%s holds %s, want %s", path, got, want)
 		}
 	}

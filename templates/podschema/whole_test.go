@@ -3,27 +3,17 @@ package podschema
 import "testing"
 
 func TestWholeObjectsAreThoseOfTheListAndTheAPIs(t *testing.T) {
-	field := func(t *Type, names ...string) *Type {
-		for _, name := range names {
-			t, _ = t.Field(name)
-			if t.Kind() == List {
-				t = t.Elem()
-			}
-		}
-		return t
-	}
-	spec, _ := Pod().Field("spec")
 	for name, c := range map[string]struct {
 		typ  *Type
 		want bool
 	}{
-		"an app container's variable":   {field(spec, "containers", "env"), true},
-		"an init container's variable":  {field(spec, "initContainers", "env"), true},
-		"a volume":                      {field(spec, "volumes"), true},
-		"a reference that is atomic":    {field(spec, "imagePullSecrets"), true},
-		"a container":                   {field(spec, "containers"), false},
-		"a probe":                       {field(spec, "containers", "livenessProbe"), false},
-		"a map that the API has atomic": {field(spec, "nodeSelector"), false},
+		"an app container's variable":   {At("spec.containers[].env[]"), true},
+		"an init container's variable":  {At("spec.initContainers[].env[]"), true},
+		"a volume":                      {At("spec.volumes[]"), true},
+		"a reference that is atomic":    {At("spec.imagePullSecrets[]"), true},
+		"a container":                   {At("spec.containers[]"), false},
+		"a probe":                       {At("spec.containers[].livenessProbe"), false},
+		"a map that the API has atomic": {At("spec.nodeSelector"), false},
 		"an unknown type":               {nil, false},
 	} {
 		if got := c.typ.IsWhole(); got != c.want {

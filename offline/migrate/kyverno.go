@@ -12,7 +12,7 @@ import (
 )
 
 // owners are what the owners of pods of a workload are, in CEL. The pods of a CronJob have a Job, as
-// others have, and do not tell of it. A ReplicaSet of a Deployment ends its name with the label
+// others have, and do not tell of it: it is not here. A ReplicaSet of a Deployment ends its name with the label
 // pod-template-hash; those of Argo's Rollouts have another label.
 var owners = map[string]string{
 	"Deployment":  "o.apiVersion == 'apps/v1' && o.kind == 'ReplicaSet' && pod.metadata.?labels[?'pod-template-hash'].optMap(h, o.name.endsWith('-' + h)).orValue(false)",
@@ -20,7 +20,6 @@ var owners = map[string]string{
 	"StatefulSet": "o.apiVersion == 'apps/v1' && o.kind == 'StatefulSet'",
 	"DaemonSet":   "o.apiVersion == 'apps/v1' && o.kind == 'DaemonSet'",
 	"Job":         "o.apiVersion == 'batch/v1' && o.kind == 'Job'",
-	"CronJob":     "",
 }
 
 // variable is one of Kyverno's, in JMESPath.
@@ -148,17 +147,14 @@ func (d *draft) kyvernoMatch(place string, v any) (inside string) {
 		text, _ := k.(string)
 		parts := strings.Split(text, "/")
 		kind := parts[len(parts)-1]
-		_, isWorkload := owners[kind]
+		resource := resources[strings.ToLower(kind)+"s"]
 		switch {
 		case len(parts) > 2 && !slices.Contains([]string{"", "*", "apps", "batch"}, parts[0]):
 			d.hold(place+".kinds", fmt.Sprintf("%s is no pod and no workload of Kubernetes", show.Value(text)))
-		case kind == "Pod":
-		case kind == "CronJob":
-			inside = "/spec/jobTemplate/spec/template"
-		case isWorkload:
-			inside = "/spec/template"
-		default:
+		case kind == "" || kind != resource.kind:
 			d.hold(place+".kinds", fmt.Sprintf("%s is no pod and no workload of Kubernetes", show.Value(kind)))
+		case kind != "Pod":
+			inside = resource.inside
 		}
 		kinds = append(kinds, kind)
 	}

@@ -111,10 +111,8 @@ func (p *prediction) limited(pod *corev1.Pod) *corev1.Pod {
 
 // over returns the resources of both lists; where both have one, that of the second.
 func over(a, b corev1.ResourceList) corev1.ResourceList {
-	all := maps.Clone(a)
-	if all == nil {
-		all = corev1.ResourceList{}
-	}
+	all := corev1.ResourceList{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all
 }
@@ -202,35 +200,28 @@ func (p *prediction) quotas() {
 // exceeded returns what a ResourceQuota refuses of a pod.
 func exceeded(of *corev1.ResourceQuota, pod *corev1.Pod) []breach {
 	var all []breach
-	requests, limits := resources.PodRequests(pod, resources.PodResourcesOptions{}), resources.PodLimits(pod, resources.PodResourcesOptions{})
+	sums := corev1.ResourceRequirements{Requests: resources.PodRequests(pod, resources.PodResourcesOptions{}), Limits: resources.PodLimits(pod, resources.PodResourcesOptions{})}
 	for _, hard := range slices.Sorted(maps.Keys(of.Spec.Hard)) {
 		kind, name, ok := strings.Cut(string(hard), ".")
 		if !ok {
 			kind, name = "requests", string(hard)
 		}
-		sum := requests
-		if kind == "limits" {
-			sum = limits
-		} else if kind != "requests" {
+		resourceName := corev1.ResourceName(name)
+		if kind != "requests" && kind != "limits" {
 			continue
 		}
-		resourceName := corev1.ResourceName(name)
 		if resourceName != corev1.ResourceCPU && resourceName != corev1.ResourceMemory && resourceName != corev1.ResourceEphemeralStorage {
 			continue
 		}
 		if resourceName != corev1.ResourceEphemeralStorage {
 			for _, c := range apirules.Containers(pod) {
-				list := c.Resources.Requests
-				if kind == "limits" {
-					list = c.Resources.Limits
-				}
-				if quantity, ok := list[resourceName]; (!ok || quantity.IsZero()) && !podHas(pod, kind, resourceName) {
+				if quantity, ok := listed(c.Resources, kind)[resourceName]; (!ok || quantity.IsZero()) && !podHas(pod, kind, resourceName) {
 					all = append(all, breach{says: fmt.Sprintf("must specify %s for: %s", hard, c.Name), container: c.Name, resource: resourceName, certain: true})
 				}
 			}
 		}
 		most, used := of.Spec.Hard[hard], of.Status.Used[hard]
-		asked := sum[resourceName]
+		asked := listed(sums, kind)[resourceName]
 		total := used.DeepCopy()
 		total.Add(asked)
 		if asked.Cmp(resource.Quantity{}) > 0 && total.Cmp(most) > 0 {
@@ -247,10 +238,14 @@ func podHas(pod *corev1.Pod, kind string, name corev1.ResourceName) bool {
 	if pod.Spec.Resources == nil {
 		return false
 	}
-	list := pod.Spec.Resources.Requests
-	if kind == "limits" {
-		list = pod.Spec.Resources.Limits
-	}
-	_, ok := list[name]
+	_, ok := listed(*pod.Spec.Resources, kind)[name]
 	return ok
+}
+
+// listed returns the requests or the limits.
+func listed(r corev1.ResourceRequirements, kind string) corev1.ResourceList {
+	if kind == "limits" {
+		return r.Limits
+	}
+	return r.Requests
 }

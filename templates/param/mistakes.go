@@ -1,10 +1,6 @@
 package param
 
-import (
-	"errors"
-
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
-)
+import "errors"
 
 // Mistakes returns what is wrong with the annotations of one level by themselves: values that
 // are not allowed, and parameters that may not be set there. One that is missing can still
@@ -20,12 +16,8 @@ func (s *Set) Mistakes(from Origin, annotations map[string]string) []*Error {
 	}
 	var found []*Error
 	for _, p := range s.parameters {
-		resolve := s.resolveOne
-		if p.decl.Type == v1alpha1.Map {
-			resolve = s.resolveMap
-		}
 		var mistake *Error
-		if _, _, err := resolve(p, [2]*level{l, {}}); errors.As(err, &mistake) {
+		if err := s.resolve(p, [2]*level{l, {}}, newValues()); errors.As(err, &mistake) {
 			found = append(found, mistake)
 		}
 	}

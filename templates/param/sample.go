@@ -15,16 +15,12 @@ func (s *Set) Samples(all bool) (v *Values, madeUp []string, missing string) {
 	v = newValues()
 	for _, p := range s.parameters {
 		name := p.decl.Name
-		isMap := p.decl.Type == v1alpha1.Map
 		switch sample, ok := p.sample(); {
 		case all && p.decl.Example != nil:
 			v.ByName[name] = p.example
 		case p.decl.Default != nil:
 			v.ByName[name] = p.def
 		case !all && !p.decl.Required:
-			if isMap {
-				v.ByName[name] = map[string]any{}
-			}
 		case p.decl.Example != nil:
 			v.ByName[name] = p.example
 		case ok:
@@ -32,8 +28,9 @@ func (s *Set) Samples(all bool) (v *Values, madeUp []string, missing string) {
 			madeUp = append(madeUp, fmt.Sprintf("%s: %s", name, show.Value(textOf(sample))))
 		case p.decl.Required:
 			return nil, nil, name
-		case isMap:
-			v.ByName[name] = map[string]any{}
+		}
+		if _, ok := v.ByName[name]; !ok && p.decl.Type == v1alpha1.Map {
+			v.ByName[name] = map[string]any{} // it is never absent
 		}
 		if _, ok := v.ByName[name]; ok {
 			v.Origins[name] = FromDefault

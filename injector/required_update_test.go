@@ -104,6 +104,16 @@ func TestAResizeLeavesTheResourcesOfThePodThatARequiredTemplateRenders(t *testin
 		got := verifyRequired(t, requiredSet(t, audit, c.spec), Request{Operation: "UPDATE", Subresource: "resize", Pod: patched(t, old, c.change)}, old)
 		wantSays(t, c.why, got, c.says)
 	}
+	// A template without a container: the record alone says that the pod was made with it.
+	bare := requiredSet(t, audit, text[:strings.Index(text, "      initContainers:")])
+	made = injectRequired(t, bare, podOf(t, database))
+	relabelled := patched(t, made, `[{"op":"remove","path":"/metadata/labels/app"}]`)
+	wantSays(t, "less, of a template without a container",
+		verifyRequired(t, bare, Request{Operation: "UPDATE", Subresource: "resize", Pod: patched(t, relabelled, smaller)}, relabelled), "the pod would have the resources")
+	wantSays(t, "without the record",
+		verifyRequired(t, bare, Request{Operation: "UPDATE", Pod: patched(t, relabelled, `[{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}]`)}, relabelled),
+		"the annotation pillion.dev/status would no longer say that the template was required of the pod")
+
 	bystander := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"app:1"}],"resources":{"limits":{"cpu":"2"}}}}`)
 	if got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: "resize", Pod: patched(t, bystander, smaller)}, bystander); got != "" {
 		t.Errorf("a pod that the template never selected: %q", got)

@@ -184,7 +184,8 @@ func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
 	}
 	made := selected || has("initContainers") || has("containers")
 	if u.request.Subresource == "resize" {
-		if made && u.resized && own.PodResources() && !verify.AllowsResources() {
+		_, got := u.was.Required[e.Name]
+		if (made || got) && u.resized && own.PodResources() && !verify.AllowsResources() {
 			wrong = append(wrong, u.podResources(fragment)...)
 		}
 		return wrong, nil
@@ -221,9 +222,14 @@ func (u *update) render(e templates.Entry, seen map[string]any) (fragment map[st
 }
 
 // forgotten finds sidecars that the record would no longer name: from then on nobody could tell that
-// they are the template's, once no version in force names them.
+// they are the template's, once no version in force names them. Of a template without sidecars nobody
+// could tell that the pod was made with it.
 func (u *update) forgotten(template string) []string {
 	var wrong []string
+	_, was := u.was.Required[template]
+	if _, is := u.is.Required[template]; was && !is && len(u.was.Required[template]) == 0 && u.request.Subresource == "" {
+		wrong = append(wrong, fmt.Sprintf("the annotation %s would no longer say that the template was required of the pod; leave the annotation as it is", u.pipeline.statusKey))
+	}
 	for _, name := range u.was.Required[template] {
 		if u.request.Subresource == "" && !slices.Contains(u.is.Required[template], name) {
 			wrong = append(wrong, fmt.Sprintf("the annotation %s would no longer say that the template added the container %s; leave the annotation as it is",

@@ -76,8 +76,8 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 		if slices.Contains(names, f.Template) {
 			written.Templates[f.Template] = f.Hash
 			delete(written.Required, f.Template)
-			if sidecars := f.Sidecars(); f.Required && len(sidecars) > 0 {
-				written.Required[f.Template] = sidecars
+			if f.Guarded() {
+				written.Required[f.Template] = f.Sidecars()
 			}
 		}
 	}

@@ -69,6 +69,12 @@ func (f *Fragment) Sidecars() []string {
 	return names
 }
 
+// Guarded reports whether the template is required and gives what is guarded in the running pod:
+// containers with an image, or resources of the pod itself.
+func (f *Fragment) Guarded() bool {
+	return f.Required && (objectOf(f.Object["spec"])["resources"] != nil || len(f.Sidecars()) > 0)
+}
+
 // Plan is what the templates want of a pod.
 type Plan struct {
 	// Base is the pod that the plan is made for.
@@ -159,7 +165,7 @@ func (p Plan) Templates() []string {
 	})
 	var names []string
 	for _, f := range p.Fragments {
-		if traced[f.Template] || f.Required && len(f.Sidecars()) > 0 {
+		if traced[f.Template] || f.Guarded() {
 			names = append(names, f.Template)
 		}
 	}

@@ -21,7 +21,8 @@ type Record struct {
 	// Templates has the hash of each template that the pod carries something of.
 	Templates map[string]string
 	// Required has the names of the sidecars of each template that was required of the pod, in order. They are
-	// guarded in the running pod, by a template that may have other names by then.
+	// guarded in the running pod, by a template that may have other names by then. A template that gives resources
+	// of the pod itself is there without sidecars as well.
 	Required map[string][]string
 	// Root is the pod's place. It is never nil in a record that [Parse] or [New]
 	// gave.

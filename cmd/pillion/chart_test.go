@@ -24,18 +24,27 @@ import (
 
 const chart = "../../charts/pillion/"
 
+// readChart reads a file of the chart. A key that stands in it twice is an error.
+func readChart(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(chart + file)
+	if err == nil {
+		text, err = yaml.YAMLToJSONStrict(text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
 // Helm gives templates no values.yaml: with --reuse-values they see the values of the chart that was
 // installed. So the chart has its defaults in a file of its own, and every template begins with them.
 func TestTheChartHasItsDefaultsAtHand(t *testing.T) {
 	const head = "# The values of values.yaml, for templates: go generate ./cmd/pillion writes this file.\n"
-	values, err := os.ReadFile(chart + "values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var parsed map[string]any
-	if err := yaml.UnmarshalStrict(values, &parsed); err != nil {
-		t.Fatal(err)
-	}
+	readChart(t, "values.yaml", &parsed)
 	want, err := yaml.Marshal(parsed)
 	if err != nil {
 		t.Fatal(err)
@@ -67,17 +76,9 @@ func TestTheChartHasItsDefaultsAtHand(t *testing.T) {
 
 // Each value has a description in the schema, and the chart's README lists them with their defaults.
 func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
-	read := func(file string) (parsed map[string]any) {
-		t.Helper()
-		text, err := os.ReadFile(chart + file)
-		if err == nil {
-			err = yaml.Unmarshal(text, &parsed)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		return parsed
-	}
+	var schema, values map[string]any
+	readChart(t, "values.schema.json", &schema)
+	readChart(t, "values.yaml", &values)
 	var table strings.Builder
 	table.WriteString("| value | default | |\n| --- | --- | --- |\n")
 	var list func(prefix string, schema, values map[string]any)
@@ -108,21 +109,15 @@ func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
 			fmt.Fprintf(&table, "| `%s%s` | `%s` | %s |\n", prefix, key, shown, below["description"])
 		}
 	}
-	list("", read("values.schema.json"), read("values.yaml"))
+	list("", schema, values)
 	transcript.Recorded(t, chart+"README.md", "values", *update, func(string) string { return table.String() })
 }
 
 // A value that the chart before did not have is not there with --reuse-values, before any template
 // is asked.
 func TestTheSchemaRequiresNoValueOfTheChart(t *testing.T) {
-	text, err := os.ReadFile(chart + "values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var schema map[string]any
-	if err := yaml.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
+	readChart(t, "values.schema.json", &schema)
 	var look func(path []string, schema map[string]any)
 	look = func(path []string, schema map[string]any) {
 		if _, there := schema["required"]; there {
@@ -141,14 +136,8 @@ func TestTheSchemaRequiresNoValueOfTheChart(t *testing.T) {
 // A release has one version: the chart's, its image's tag, and, with a v before it, that of the
 // program and the tag in git. `make release` refuses another VERSION.
 func TestTheChartHasTheVersionOfTheProgramAndTheOldestKubernetes(t *testing.T) {
-	text, err := os.ReadFile(chart + "Chart.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var c struct{ Version, AppVersion, KubeVersion string }
-	if err := yaml.Unmarshal(text, &c); err != nil {
-		t.Fatal(err)
-	}
+	readChart(t, "Chart.yaml", &c)
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`).MatchString(c.Version) || c.AppVersion != c.Version {
 		t.Errorf("the chart's version is %q and its appVersion %q, want the same SemVer", c.Version, c.AppVersion)
 	}

@@ -313,7 +313,7 @@ func completeObjects(cmd *cobra.Command, args []string, begun string) ([]cobra.C
 	namespace := ""
 	if k.Kind != "Namespace" {
 		if namespace, _ = cmd.Flags().GetString("namespace"); namespace == "" {
-			namespace = kubectlNamespace(cmd)
+			namespace, _, _ = kubeconfigFor(cmd).Namespace() // without a kubeconfig there are no names
 		}
 	}
 	names := clusterNames(cmd, k.GroupVersionResource, namespace)
@@ -329,15 +329,6 @@ func withKind(kind string, names []cobra.Completion) []cobra.Completion {
 		all[i] = kind + "/" + name
 	}
 	return all
-}
-
-// kubectlNamespace returns the namespace that the kubeconfig chooses.
-func kubectlNamespace(cmd *cobra.Command) string {
-	namespace, _, err := kubeconfigFor(cmd).Namespace()
-	if err != nil || namespace == "" {
-		return metav1.NamespaceDefault
-	}
-	return namespace
 }
 
 // kubeconfigFor returns the settings that the command's flags choose.

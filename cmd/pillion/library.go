@@ -28,7 +28,6 @@ func newLibraryCommand() *cobra.Command {
 		Args:  subcommands,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	var output string
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List the templates",
@@ -46,10 +45,9 @@ with only the required parameters set.`,
 				}
 				entries = append(entries, e)
 			}
-			return libraryWriters[output](cmd.OutOrStdout(), entries)
+			return writeLibrary(cmd.OutOrStdout(), entries)
 		},
 	}
-	outputFlag(list.Flags(), &output, "table", "table or markdown", "table", "markdown")
 	cmd.AddCommand(list, &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print a template's manifest",
@@ -82,14 +80,6 @@ type libraryEntry struct {
 	name, description, podSecurity string
 	// ports are the declared ports of the template's containers, as NAME NUMBER.
 	ports []string
-	// parameters are the parameters in the order of the template.
-	parameters []libraryParameter
-}
-
-// libraryParameter is a parameter. Its key is the annotation without the template's prefix.
-type libraryParameter struct {
-	key      string
-	required bool
 }
 
 // restrictedPod meets the restricted Pod Security Standard.
@@ -109,10 +99,6 @@ func describe(ctx context.Context, name string) (libraryEntry, error) {
 		return libraryEntry{}, err
 	}
 	e := libraryEntry{name: name, description: t.Spec().Description}
-	for _, p := range t.Parameters() {
-		key := strings.TrimPrefix(p.Annotation, name+"."+templates.DefaultPrefix+"/")
-		e.parameters = append(e.parameters, libraryParameter{key: key, required: needed[p.Name]})
-	}
 	out, err := injectExamples(ctx, t, func(p templates.Parameter) bool { return needed[p.Name] })
 	if err != nil {
 		return e, err
@@ -218,29 +204,11 @@ func ports(pod map[string]any) []string {
 	return found
 }
 
-var libraryWriters = map[string]func(io.Writer, []libraryEntry) error{"table": writeLibraryTable, "markdown": writeLibraryMarkdown}
-
-func writeLibraryTable(w io.Writer, entries []libraryEntry) error {
+func writeLibrary(w io.Writer, entries []libraryEntry) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
 	for _, e := range entries {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.name, e.podSecurity, cmp.Or(strings.Join(e.ports, ", "), "-"), e.description)
 	}
 	return t.Flush()
-}
-
-func writeLibraryMarkdown(w io.Writer, entries []libraryEntry) error {
-	fmt.Fprint(w, "| name | what it does | parameters (required ones in bold) | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n")
-	for _, e := range entries {
-		var parameters []string
-		for _, p := range e.parameters {
-			text := "`" + p.key + "`"
-			if p.required {
-				text = "**" + text + "**"
-			}
-			parameters = append(parameters, text)
-		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", e.name, e.description, strings.Join(parameters, " "), e.podSecurity, cmp.Or(strings.Join(e.ports, ", "), "-"))
-	}
-	return nil
 }

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/templates"
@@ -36,14 +35,10 @@ An admin serves some of them, and a namespace or a pod asks for them by name.
 	"In one pod, `vault-agent` starts first, and `ca-bundle` and `environment` come last.\n\n"
 
 // TestTheReferenceOfTheLibraryIsUpToDate holds docs/reference/library.md to the templates: what
-// 'pillion library list' prints, then the comment and the parameters of each.
+// 'pillion library list' prints, with the parameters, then the comment and the parameters of each.
 func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
-	code, table, errs := call(t, "", nil, "library", "list", "-o", "markdown")
-	if code != exitDone {
-		t.Fatal(errs)
-	}
-	var b strings.Builder
-	b.WriteString(libraryIntroduction + table)
+	var table, b strings.Builder
+	table.WriteString("| name | what it does | parameters (required ones in bold) | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n")
 	for _, name := range library.Names() {
 		manifest, err := library.Get(name, nil)
 		if err != nil {
@@ -59,20 +54,31 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 		}
 		comment, _, _ := strings.Cut(string(manifest), "apiVersion:")
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, strings.ReplaceAll(strings.TrimSpace(commentMark.ReplaceAllString(comment, "")), "*", `\*`))
-		for i, p := range template.Parameters() {
-			writeLibraryParameter(&b, p, entry.parameters[i])
+		needed, err := neededParameters(t.Context(), template)
+		if err != nil {
+			t.Fatal(err)
 		}
+		var keys []string
+		for _, p := range template.Parameters() {
+			key := "`" + strings.TrimPrefix(p.Annotation, name+"."+templates.DefaultPrefix+"/") + "`"
+			writeLibraryParameter(&b, p, key, needed[p.Name])
+			if needed[p.Name] {
+				key = "**" + key + "**"
+			}
+			keys = append(keys, key)
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", name, entry.description, strings.Join(keys, " "), entry.podSecurity, cmp.Or(strings.Join(entry.ports, ", "), "-"))
 	}
-	transcript.Generated(t, "../../docs/reference/library.md", "go generate ./cmd/pillion", b.String(), *update)
+	transcript.Generated(t, "../../docs/reference/library.md", "go generate ./cmd/pillion", libraryIntroduction+table.String()+b.String(), *update)
 }
 
 // writeLibraryParameter writes an item with what a parameter means and can be. Patterns are left to
 // 'pillion params'.
-func writeLibraryParameter(b *strings.Builder, p templates.Parameter, shown libraryParameter) {
+func writeLibraryParameter(b *strings.Builder, p templates.Parameter, key string, required bool) {
 	allowed := exampleInAllowed.ReplaceAllString(patternInAllowed.ReplaceAllString(p.Allowed, "text"), "")
 	about := []string{strings.ToUpper(allowed[:1]) + allowed[1:]}
 	switch {
-	case shown.required:
+	case required:
 		about = append(about, "required")
 	case len(p.Default) > 0:
 		about = append(about, "default `"+plainJSON(p.Default)+"`")
@@ -81,7 +87,7 @@ func writeLibraryParameter(b *strings.Builder, p templates.Parameter, shown libr
 		about = append(about, "not set by pods")
 	}
 	description := strings.NewReplacer("*", `\*`, ". ", ".\n  ").Replace(p.Description)
-	fmt.Fprintf(b, "- `%s`: %s\n  %s.\n", shown.key, description, strings.Join(about, "; "))
+	fmt.Fprintf(b, "- %s: %s\n  %s.\n", key, description, strings.Join(about, "; "))
 }
 
 var (
@@ -91,10 +97,6 @@ var (
 )
 
 func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
-	text, err := os.ReadFile("../../charts/pillion/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var schema struct {
 		Properties struct {
 			Library struct {
@@ -102,10 +104,8 @@ func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &schema); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(library.Names(), schema.Properties.Library.Items.Enum); diff != "" {
+	readChart(t, "values.schema.json", &schema)
+	if diff := gocmp.Diff(library.Names(), schema.Properties.Library.Items.Enum); diff != "" {
 		t.Errorf("the chart's names of library templates (-want +got):\n%s", diff)
 	}
 }

@@ -8,16 +8,27 @@ import (
 	"time"
 )
 
+// collecting runs a collection until the test ends. It counts how often memory is given back, and notes
+// how often garbage is collected.
+func collecting(t *testing.T, count, percent *atomic.Int32) *garbage {
+	ctx, stop := context.WithCancel(t.Context())
+	g := newGarbage()
+	g.free, g.collectAt = func() { count.Add(1) }, func(p int) { percent.Store(int32(p)) }
+	ended := make(chan error)
+	go func() { ended <- g.run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
 func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		var count atomic.Int32
-		g := newGarbage()
-		g.free = func() { count.Add(1) }
-		var percent atomic.Int32
-		g.collectAt = func(p int) { percent.Store(int32(p)) }
-		ended := make(chan error)
-		go func() { ended <- g.run(ctx) }()
+		var count, percent atomic.Int32
+		g := collecting(t, &count, &percent)
 		for range 2 { // a load of two seconds
 			time.Sleep(time.Second)
 			g.left()
@@ -53,22 +64,14 @@ func TestMemoryIsGivenBackOnceLoadingIsOver(t *testing.T) {
 		if p := percent.Load(); p != servingPercent {
 			t.Errorf("garbage is collected at %d percent after the load", p)
 		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 // A cluster in which a namespace changes every few seconds must not stop every few seconds.
 func TestNamespacesThatChangeHaveMemoryGivenBackOnceInAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		var count atomic.Int32
-		g := newGarbage()
-		g.free, g.collectAt = func() { count.Add(1) }, func(int) {}
-		ended := make(chan error)
-		go func() { ended <- g.run(ctx) }()
+		var count, percent atomic.Int32
+		g := collecting(t, &count, &percent)
 		time.Sleep(10 * time.Minute) // the start is over
 		const minutes = 100
 		before := count.Load()
@@ -98,10 +101,6 @@ func TestNamespacesThatChangeHaveMemoryGivenBackOnceInAMinute(t *testing.T) {
 		time.Sleep(quiet + time.Second)
 		if freed := count.Load() - before; freed != 3 {
 			t.Errorf("memory was given back %d times after templates were loaded, too", freed)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -92,19 +92,31 @@ func (o *offline) clusterFlag(cmd *cobra.Command, where *inspect.Place) {
 // fileFlags are the flags that say what --cluster reads.
 var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "kube-version", "namespace-file", "excluded-namespaces"}
 
-// connect returns the cluster that the flags name. What it is read for must not be given by
-// files as well.
+// connect returns the cluster that the flags name, with the settings of the server there. The prefix of
+// the flags is for a user who may not read them. What the cluster is read for must not be given by files
+// as well.
 func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 	for _, name := range fileFlags {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
 			return nil, usageError{fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
 		}
 	}
-	live, err := openLive(cmd, *o.where, o.prefix, o.namespace)
-	if err == nil {
-		live.Compare.Pipeline = at(live.Compare.Pipeline, o.now)
+	cluster, err := openCluster(*o.where)
+	if err != nil {
+		return nil, err
 	}
-	return live, err
+	namespace := o.namespace
+	if namespace == "" {
+		if namespace, _, err = kubeconfigOf(o.where.Kubeconfig, o.where.Context).Namespace(); err != nil {
+			return nil, fmt.Errorf("finding the namespace: %w", err)
+		}
+	}
+	live, err := cluster.Live(cmd.Context(), o.prefix)
+	if err != nil {
+		return nil, err
+	}
+	live.Fallback, live.Compare.Pipeline = namespace, at(live.Compare.Pipeline, o.now)
+	return live, nil
 }
 
 // inForce returns the templates of the files, or those of the cluster with what else there is. It

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -330,20 +329,6 @@ func TestTheInstallersDefaultsShowInParams(t *testing.T) {
 func TestTheExampleTemplatesCasesPass(t *testing.T) {
 	if code, out, errs := call(t, "", nil, "lint", "--test", "../../examples/sidecartemplate.yaml"); code != exitDone || !strings.Contains(out, "cases: 2 passed, 0 failed") {
 		t.Errorf("exit %d\n%s\n%s", code, out, errs)
-	}
-}
-
-func TestParamsReadAsATeamWritesThem(t *testing.T) {
-	_, out, _ := call(t, "", nil, "params", "fluent-bit")
-	for _, want := range []string{"fluent-bit.pillion.dev/log-level", "error, warn, info, debug", "  default   info\n", "Namespace, Pod"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	for line := range strings.Lines(out) {
-		if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 {
-			t.Errorf("wider than 80 columns: %s", line)
-		}
 	}
 }
 

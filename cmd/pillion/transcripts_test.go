@@ -14,30 +14,22 @@ import (
 
 var update = flag.Bool("update", false, "write the transcripts and the generated pages of the documentation anew")
 
-// pagePaths are the paths of the pages of docs.
-func pagePaths(t *testing.T) []string {
-	t.Helper()
-	var paths []string
-	for _, pattern := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, found...)
-	}
-	return paths
-}
-
 // pages are the README and the pages of docs.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, path := range append(pagePaths(t), "../../README.md") {
-		text, err := os.ReadFile(path)
+	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all[path] = string(text)
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[path] = string(text)
+		}
 	}
 	return all
 }

@@ -392,14 +392,6 @@ func TestANamespaceWithAGeneratedNameIsNamed(t *testing.T) {
 	}
 }
 
-func TestALongRefusalIsCutBetweenWordsIntoSeveralWarnings(t *testing.T) {
-	annotations := "pillion.dev/inject: '" + strings.Repeat("nosuch-template,", 1) + strings.Repeat("another-unknown-one,", 12) + "third'"
-	said := preview(t, newPreview(t, nil, predict.Namespace{}), previewReview(t, fmt.Sprintf(webManifest, "", "", ", annotations: {"+annotations+"}", "", "")))
-	if len(said) < 3 {
-		t.Errorf("%q", said)
-	}
-}
-
 // FuzzPreview holds: whatever stands in a review, the object is not refused, and what is said
 // is fit to print.
 func FuzzPreview(f *testing.F) {

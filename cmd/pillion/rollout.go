@@ -69,13 +69,10 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 		Example: `  pillion rollout shop --dry-run
   pillion rollout fluent-bit --in-place
   pillion rollout fluent-bit --restart -n shop --wave 2 --timeout 10m`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usageError{fmt.Errorf("rollout takes one template or namespace, got %d", len(args))}
-			}
+		Args: cobra.MatchAll(oneArg("rollout takes one template or namespace"), func(_ *cobra.Command, args []string) error {
 			_, _, err := inspect.ParseTarget(args[0])
 			return err
-		},
+		}),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}
 	f := cmd.Flags()

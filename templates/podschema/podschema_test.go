@@ -34,30 +34,3 @@ func TestListsHaveTheKeysOfTheAPI(t *testing.T) {
 		}
 	}
 }
-
-func TestAPortWithoutAProtocolIsTCP(t *testing.T) {
-	keys := At("spec.containers[].ports").Keys()
-	if len(keys) != 2 || keys[1].Default != "TCP" {
-		t.Fatalf("keys of ports: %+v", keys)
-	}
-}
-
-func TestKindsAndScalars(t *testing.T) {
-	for path, want := range map[string]Kind{
-		"spec": Struct, "metadata.labels": Map, "spec.containers": List, "spec.nodeName": Scalar,
-		"spec.containers[].resources.limits": Map, "spec.volumes[].emptyDir": Struct,
-	} {
-		if got := At(path).Kind(); got != want {
-			t.Errorf("%s is a %s, want %s", path, got, want)
-		}
-	}
-	for path, want := range map[string]ScalarType{
-		"spec.nodeName": String, "spec.hostNetwork": Boolean, "spec.priority": Number,
-		"spec.containers[].ports[].containerPort": Number, "spec.volumes[].emptyDir.sizeLimit": Untyped,
-		"spec.containers[].livenessProbe.httpGet.port": Untyped,
-	} {
-		if got := At(path).Scalar(); got != want {
-			t.Errorf("%s holds %s, want %s", path, got, want)
-		}
-	}
-}

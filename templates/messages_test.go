@@ -33,6 +33,7 @@ func TestAMessageShowsTheFormThatWorks(t *testing.T) {
 		{inName, "pod.spec.containers[7].name", "index out of bounds: 7", "write pod.spec.containers[?7].?name.orValue('')", false},
 		{inName, "pod.spec.containers.map(c, c.env.size())[0]", "no such key: env", "write c.?env.orValue([])", true},
 		{inName, "pod.spec.containers.exists(c, c.env.exists(e, e.name == 'A')) ? 'a' : 'b'", "no such key: env", "write c.?env.orValue([])", true},
+		{inName, "pod.spec.containers.exists(c, c.env.exists(c, c.name == 'A')) ? 'a' : 'b'", "no such key: env", "write c.?env.orValue([])", true},
 		{inName, "pod.spec.containers[0].resources.limits.size()", "no such key: resources", "write pod.spec.containers[0].?resources.?limits.orValue({})", true},
 		{inName, "pod.spec.hostNetwork ? 'a' : 'b'", "no such key: hostNetwork", "write pod.spec.?hostNetwork.orValue(false)", true},
 		{inName, "has(pod.spec.securityContext.runAsUser) ? 'a' : 'b'", "no such key: securityContext", "write pod.spec.?securityContext.?runAsUser.hasValue()", true},

@@ -40,7 +40,12 @@ func TestALoopTakesAsLongForEachRepetition(t *testing.T) {
 			}
 			return least
 		}
-		if a, b := took(few), took(few*times); b > 2*times*a {
+		// A busy machine may slow one of the two. What grows with the square never comes below.
+		var a, b time.Duration
+		for try := 0; try == 0 || b > 2*times*a && try < 10; try++ {
+			a, b = took(few), took(few*times)
+		}
+		if b > 2*times*a {
 			t.Errorf("%s takes %v for %d repetitions, and %v for %d times as many", source, a, few, b, times)
 		}
 	}

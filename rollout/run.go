@@ -167,7 +167,7 @@ func (r *run) leaves(v view) error {
 		r.say("%d pods are left to their Deployments, which are replacing them", v.superseded)
 	}
 	switch {
-	case v.cannot == 0 && v.superseded == 0:
+	case v.cannot == 0 && (v.superseded == 0 || r.DryRun): // there is nothing to be done about them
 		return nil
 	case v.cannot == 0:
 		return ErrLeft

@@ -553,6 +553,9 @@ func TestPodsThatTheirDeploymentReplacesAreLeftToIt(t *testing.T) {
 						meta(p)["ownerReferences"].([]any)[0].(map[string]any)["kind"] = "ReplicaSet"
 					}
 				}
+				if out, err := c.roll(mode, dryRun); err != nil || len(c.writes) > 0 {
+					t.Errorf("%s, %s, by dry run: it writes %v and says (%v)\n%s", name, mode, c.writes, err, out)
+				}
 				out, err := c.roll(mode)
 				writes, says := 6, "6 of 6 pods up to date"
 				if test.left {

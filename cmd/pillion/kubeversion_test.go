@@ -82,9 +82,15 @@ func TestOfSeveralVersionsOfAPIServersTheLowestCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
 		var read atomic.Int64
-		minors := []int{36, 36, 36}
+		minors := make([]atomic.Int64, 3)
+		serve := func(now []int) {
+			for i := range minors {
+				minors[i].Store(int64(now[i]))
+			}
+		}
+		serve([]int{36, 36, 36})
 		k := newKubeVersion(func(context.Context) ([]byte, error) {
-			return fmt.Appendf(nil, `{"major": "1", "minor": "%d"}`, minors[read.Add(1)%3]), nil
+			return fmt.Appendf(nil, `{"major": "1", "minor": "%d"}`, minors[read.Add(1)%3].Load()), nil
 		}, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
@@ -102,7 +108,7 @@ func TestOfSeveralVersionsOfAPIServersTheLowestCounts(t *testing.T) {
 			{[]int{37, 37, 36}, 36, "[1.37]", 1},
 			{[]int{36, 36, 36}, 36, "[]", 0},
 		} {
-			copy(minors, step.minors)
+			serve(step.minors)
 			time.Sleep(2 * time.Hour)
 			synctest.Wait()
 			if got := k.Version(); got != (templates.KubernetesVersion{Major: 1, Minor: step.want}) || fmt.Sprint(k.Lately()) != step.lately {
@@ -112,7 +118,7 @@ func TestOfSeveralVersionsOfAPIServersTheLowestCounts(t *testing.T) {
 				t.Errorf("of API servers %v %d lines are logged, want %d", step.minors, lines, step.logs)
 			}
 		}
-		copy(minors, []int{37, 37, 37})
+		serve([]int{37, 37, 37})
 		time.Sleep(versionCounts + 2*versionEvery)
 		synctest.Wait()
 		if got := fmt.Sprint(k.Version(), k.Lately()); got != "1.37 [1.36]" {

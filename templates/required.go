@@ -2,7 +2,6 @@ package templates
 
 import (
 	"cmp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -37,9 +36,22 @@ func (s *Set) selects(namespace Namespace, required bool) bool {
 	if s.own != nil && s.own.selects(namespace, required) {
 		return true
 	}
-	return slices.ContainsFunc(s.matching, func(m matching) bool {
-		return m.required == required && !m.suspended && (m.namespace.Matches(labels.Set(namespace.Labels)) || namespace.Name == "" && mayMatch(m.namespace, namespace.Labels))
-	})
+	found := false
+	is := func(place int) bool {
+		e := s.entries[place]
+		found = e.Required() == required && !e.Suspended()
+		return !found
+	}
+	if namespace.Name != "" {
+		s.bySelection().each(namespace.Labels, nil, is)
+		return found
+	}
+	for place, selected := range s.bySelection().selected {
+		if mayMatch(selected.namespace, namespace.Labels) && !is(place) {
+			break
+		}
+	}
+	return found
 }
 
 // mayMatch reports whether a selector may match a namespace that has yet to get its name.

@@ -102,30 +102,3 @@ func TestANamespaceWithoutANameIsSelectedByAnyName(t *testing.T) {
 		}
 	}
 }
-
-func TestASetFindsTemplatesByTheLabelsThatTheySelect(t *testing.T) {
-	const selects = "match: {namespaceSelector: {matchLabels: {team: payments}}, podSelector: {matchLabels: {app: web}}}\ninject: {metadata: {labels: {a: b}}}"
-	own := compiledEntry("own", selects)
-	own.Namespace = "shop"
-	s := NewSet([]Entry{compiledEntry("asked", "inject: {metadata: {labels: {a: b}}}"), compiledEntry("matches", selects), compiledEntry("required", "required: true\n"+selects), own}).In("shop")
-	names := func(places []int) (names string) {
-		for _, place := range places {
-			names += s.At(place).Name + " "
-		}
-		return names
-	}
-	payments, web := map[string]string{"team": "payments"}, map[string]string{"app": "web"}
-	for _, c := range []struct{ got, want string }{
-		{names(s.Matching(payments, web, web)), "matches required own "},
-		{names(s.Matching(payments, web, nil)), "matches own "}, // a forged record hides no label from a required template
-		{names(s.Matching(payments, nil, web)), "required "},
-		{names(s.Matching(nil, web, web)), ""},
-		{names(s.Selecting(payments)), "matches required own "},
-		{names(s.Selecting(nil)), ""},
-		{fmt.Sprint(s.RequiredIn(payments), s.RequiredIn(nil), NewSet([]Entry{compiledEntry("matches", selects)}).RequiredIn(payments)), "true false false"},
-	} {
-		if c.got != c.want {
-			t.Errorf("found %q, want %q", c.got, c.want)
-		}
-	}
-}

@@ -85,9 +85,14 @@ type Set struct {
 	byStable map[string][]Canary
 	// defaults and required are the places of entries of these kinds, in order.
 	defaults, required []int
-	// matching are the entries with a match, in order.
-	matching []matching
-	reads    *NamespaceReads
+	// matching finds the entries with a match that are not required. Those that are see
+	// other labels of the pod.
+	matching, requiredMatching index
+	// requiredSomewhere finds the required entries of a namespace, whatever the pods are.
+	requiredSomewhere index
+	// selecting finds entries by the namespaces that they select.
+	selecting *selecting
+	reads     *NamespaceReads
 	// origin is the set that this one is a copy of, with other namespaces.
 	origin *Set
 	// namespaces have templates of their own. own are those of the namespace that the set is
@@ -126,7 +131,7 @@ func newSet(entries []Entry) *Set {
 	for _, e := range entries {
 		last[e.Name] = e
 	}
-	s := &Set{byName: make(map[string]int, len(last))}
+	s := &Set{byName: make(map[string]int, len(last)), selecting: &selecting{}}
 	s.origin = s
 	var canaries []Entry
 	for _, e := range last {
@@ -145,6 +150,7 @@ func newSet(entries []Entry) *Set {
 
 // file notes how each entry is found.
 func (s *Set) file() {
+	matching, required, somewhere := map[int]selected{}, map[int]selected{}, map[int]selected{}
 	s.reads = &NamespaceReads{selected: map[string]bool{}, labels: map[string]bool{}, annotations: map[string]bool{}}
 	for place, e := range s.entries {
 		s.byName[e.Name] = place
@@ -155,10 +161,16 @@ func (s *Set) file() {
 		if e.Required() {
 			s.required = append(s.required, place)
 		}
-		if namespace, pod, ok := e.Match(); ok {
-			s.matching = append(s.matching, matching{place, e.Required(), e.Suspended(), namespace, pod})
+		namespace, pod, ok := e.Match()
+		switch {
+		case ok && e.Required():
+			required[place] = selected{namespace, pod}
+			somewhere[place] = selected{namespace, labels.Everything()}
+		case ok:
+			matching[place] = selected{namespace, pod}
 		}
 	}
+	s.matching, s.requiredMatching, s.requiredSomewhere = newIndex(matching), newIndex(required), newIndex(somewhere)
 }
 
 func compareEntries(a, b Entry) int {
@@ -262,47 +274,20 @@ func (s *Set) Defaults() []int { return s.defaults }
 // the slice.
 func (s *Set) Required() []int { return s.required }
 
-// matching is an entry that pods get without asking, by their labels and their namespace's.
-type matching struct {
-	place               int
-	required, suspended bool
-	namespace, pod      labels.Selector
-}
-
 // Matching returns the places of the entries that match a pod in a namespace by their
-// labels, in order. Required ones see requiredPod, the others pod.
-func (s *Set) Matching(namespace, pod, requiredPod map[string]string) (found []int) {
-	for _, m := range s.matching {
-		seen := pod
-		if m.required {
-			seen = requiredPod
-		}
-		if m.namespace.Matches(labels.Set(namespace)) && m.pod.Matches(labels.Set(seen)) {
-			found = append(found, m.place)
-		}
-	}
+// labels, in order. Required ones see requiredPod, the others pod. It takes as long as there
+// are labels, and entries that need one of them or none.
+func (s *Set) Matching(namespace, pod, requiredPod map[string]string) []int {
+	found := s.requiredMatching.find(s.matching.find(nil, namespace, pod), namespace, requiredPod)
 	if s.own != nil {
-		found = s.following(found, s.own.Matching(namespace, pod, requiredPod))
+		found = s.following(found, s.own.matching.find(nil, namespace, pod))
 	}
-	return found
-}
-
-// Selecting returns the places of the entries whose match selects a namespace with these
-// labels, whatever the pods are, in order.
-func (s *Set) Selecting(namespace map[string]string) (found []int) {
-	for _, m := range s.matching {
-		if m.namespace.Matches(labels.Set(namespace)) {
-			found = append(found, m.place)
-		}
-	}
-	if s.own != nil {
-		found = s.following(found, s.own.Selecting(namespace))
-	}
+	slices.Sort(found)
 	return found
 }
 
 // RequiredIn reports whether a required entry selects the namespace with these labels,
 // whatever the pod's labels are.
 func (s *Set) RequiredIn(namespace map[string]string) bool {
-	return slices.ContainsFunc(s.matching, func(m matching) bool { return m.required && m.namespace.Matches(labels.Set(namespace)) })
+	return s.requiredSomewhere.selects(namespace, nil)
 }

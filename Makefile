@@ -26,7 +26,7 @@ build: ## bin/pillion, a static binary, with the links that make it a plugin of 
 	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
 
 format:
-	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	@unformatted=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 gofmt -l); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
 static: format
 	go vet ./...

@@ -20,8 +20,8 @@ import (
 // pace is how often a pod is created in each namespace of the load: ten a second.
 const pace = 100 * time.Millisecond
 
-// patience is how long a creation may take: longer than an API server waits for two webhooks.
-const patience = 40 * time.Second
+// Patience is how long a creation may take: longer than an API server waits for two webhooks.
+const Patience = 40 * time.Second
 
 // load creates pods and keeps what became of them. The pods are dry runs: API servers call
 // the same entries for them, and nothing has to be deleted. They are sent when their time has
@@ -38,18 +38,11 @@ type load struct {
 
 // stream creates a pod in the namespace every pace until ctx ends.
 func (l *load) stream(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string) {
-	ticker := time.NewTicker(pace)
-	defer ticker.Stop()
 	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			all.Go(func() { l.try(context.WithoutCancel(ctx), client, kind, namespace) })
-		}
-	}
+	measure.Every(ctx, pace, func() {
+		all.Go(func() { l.try(context.WithoutCancel(ctx), client, kind, namespace) })
+	})
+	all.Wait()
 }
 
 // burst creates n pods at the same moment, and returns when all are answered.
@@ -76,7 +69,7 @@ func (l *load) burst(ctx context.Context, kind Kind, namespace string, n int) er
 }
 
 func (l *load) try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	o := Outcome{Kind: kind, Namespace: namespace, Began: time.Now()}
 	l.mu.Lock()
@@ -162,7 +155,7 @@ func (l *load) forget(before time.Time) {
 
 // answered waits until no pod that was sent before then is waiting.
 func (l *load) answered(ctx context.Context, before time.Time) error {
-	return measure.Within(ctx, patience+10*time.Second, func() error {
+	return measure.Within(ctx, Patience+10*time.Second, func() error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		n := 0

@@ -160,16 +160,7 @@ func (l *load) run(ctx context.Context) {
 		for _, namespace := range []string{enforcedNamespace, openNamespace} {
 			for range each {
 				all.Go(func() {
-					ticker := time.NewTicker(pace)
-					defer ticker.Stop()
-					for {
-						select {
-						case <-ctx.Done():
-							return
-						case <-ticker.C:
-							l.try(context.WithoutCancel(ctx), i, namespace)
-						}
-					}
+					measure.Every(ctx, pace, func() { l.try(context.WithoutCancel(ctx), i, namespace) })
 				})
 			}
 		}

@@ -23,9 +23,6 @@ const pace = time.Second * 4 / 30
 // A pod that is refused is tried again, each time after twice the time, as a controller does.
 const firstRetry, lastRetry = 100 * time.Millisecond, 5 * time.Second
 
-// patience is how long one attempt may take: longer than an API server waits for two webhooks.
-const patience = 40 * time.Second
-
 // workloads is how many workloads of each namespace the pods belong to.
 const workloads = 10
 
@@ -38,7 +35,7 @@ type load struct {
 	clients []kubernetes.Interface // one for each API server
 
 	mu       sync.Mutex
-	pods     []Pod           // attempts that nobody has judged
+	pods     []Pod           // attempts that are not judged yet
 	took     []time.Duration // from the first attempt of each pod until it was admitted
 	attempts int
 	waiting  map[int]string // pods that are not admitted, and what became of the last attempt
@@ -47,18 +44,11 @@ type load struct {
 
 // stream sends pods to a namespace until ctx ends, and returns when all are admitted or until ends.
 func (l *load) stream(ctx, until context.Context, kind Kind, namespace string) {
-	ticker := time.NewTicker(pace)
-	defer ticker.Stop()
 	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			all.Go(func() { l.admit(until, kind, namespace) })
-		}
-	}
+	measure.Every(ctx, pace, func() {
+		all.Go(func() { l.admit(until, kind, namespace) })
+	})
+	all.Wait()
 }
 
 // admit tries to create one pod until it is admitted.
@@ -95,7 +85,7 @@ func (l *load) admit(ctx context.Context, kind Kind, namespace string) {
 
 // try makes one attempt, through the API servers in turn.
 func (l *load) try(ctx context.Context, kind Kind, namespace string, id int) (p Pod, admitted bool) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, faults.Patience)
 	defer cancel()
 	pod := measure.ReplicaSetPod()
 	pod.OwnerReferences = nil // there is no such ReplicaSet

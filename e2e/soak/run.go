@@ -269,7 +269,7 @@ func (r *run) say(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", 
 
 // finish waits until every pod is admitted, and looks what is left.
 func (r *run) finish(ctx context.Context, before snapshot) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(faults.Patience)
 	for sleep(ctx, 100*time.Millisecond) == nil {
 		r.load.mu.Lock()
 		n := len(r.load.waiting)

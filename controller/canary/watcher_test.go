@@ -185,8 +185,24 @@ func run(t *testing.T, replicas ...*replica) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-func wants(t *testing.T, r *replica, want string) {
+// wants compares the metrics of the canary with so many: whether it is stopped, and the workloads that fail
+// or are healthy with the canary and with the stable version.
+func wants(t *testing.T, r *replica, stopped, failingCanary, failingStable, healthyCanary, healthyStable int) {
 	t.Helper()
+	want := fmt.Sprintf(`
+# HELP pillion_template_canary_stop_unwritten 1 for each canary that this replica has stopped for itself because it cannot write the condition Stopped, else 0.
+# TYPE pillion_template_canary_stop_unwritten gauge
+pillion_template_canary_stop_unwritten{template="side-next"} 0
+# HELP pillion_template_canary_stopped 1 for each canary of a template that this replica gives to no pod any more because it is stopped, else 0.
+# TYPE pillion_template_canary_stopped gauge
+pillion_template_canary_stopped{template="side-next"} %d
+# HELP pillion_template_canary_workloads Workloads with pods of a canary, and of the stable version beside it, by whether the template's containers fail. Absent until the replica has looked, and while it cannot.
+# TYPE pillion_template_canary_workloads gauge
+pillion_template_canary_workloads{state="failing",template="side-next",version="canary"} %d
+pillion_template_canary_workloads{state="failing",template="side-next",version="stable"} %d
+pillion_template_canary_workloads{state="healthy",template="side-next",version="canary"} %d
+pillion_template_canary_workloads{state="healthy",template="side-next",version="stable"} %d
+`, stopped, failingCanary, failingStable, healthyCanary, healthyStable)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(r)
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "pillion_template_canary_stopped", "pillion_template_canary_workloads", "pillion_template_canary_stop_unwritten"); err != nil {
@@ -224,20 +240,7 @@ func TestReplicasStopACanaryOnceAndAnEditStartsItAnew(t *testing.T) {
 			t.Errorf("%d writes, events %q", c.writes, c.events)
 		}
 		for _, r := range []*replica{one, two} {
-			wants(t, r, `
-# HELP pillion_template_canary_stop_unwritten 1 for each canary that this replica has stopped for itself because it cannot write the condition Stopped, else 0.
-# TYPE pillion_template_canary_stop_unwritten gauge
-pillion_template_canary_stop_unwritten{template="side-next"} 0
-# HELP pillion_template_canary_stopped 1 for each canary of a template that this replica gives to no pod any more because it is stopped, else 0.
-# TYPE pillion_template_canary_stopped gauge
-pillion_template_canary_stopped{template="side-next"} 1
-# HELP pillion_template_canary_workloads Workloads with pods of a canary, and of the stable version beside it, by whether the template's containers fail. Absent until the replica has looked, and while it cannot.
-# TYPE pillion_template_canary_workloads gauge
-pillion_template_canary_workloads{state="failing",template="side-next",version="canary"} 2
-pillion_template_canary_workloads{state="failing",template="side-next",version="stable"} 1
-pillion_template_canary_workloads{state="healthy",template="side-next",version="canary"} 1
-pillion_template_canary_workloads{state="healthy",template="side-next",version="stable"} 1
-`)
+			wants(t, r, 1, 2, 1, 1, 1)
 		}
 		// The pods of the version before the edit are of no version any more.
 		c.edit("3")
@@ -344,20 +347,7 @@ func TestACanaryThatIsAsTheStableVersionIsWatchedAndGoesOn(t *testing.T) {
 		if s := c.stopped(); s != nil {
 			t.Errorf("%+v", s)
 		}
-		wants(t, r, `
-# HELP pillion_template_canary_stop_unwritten 1 for each canary that this replica has stopped for itself because it cannot write the condition Stopped, else 0.
-# TYPE pillion_template_canary_stop_unwritten gauge
-pillion_template_canary_stop_unwritten{template="side-next"} 0
-# HELP pillion_template_canary_stopped 1 for each canary of a template that this replica gives to no pod any more because it is stopped, else 0.
-# TYPE pillion_template_canary_stopped gauge
-pillion_template_canary_stopped{template="side-next"} 0
-# HELP pillion_template_canary_workloads Workloads with pods of a canary, and of the stable version beside it, by whether the template's containers fail. Absent until the replica has looked, and while it cannot.
-# TYPE pillion_template_canary_workloads gauge
-pillion_template_canary_workloads{state="failing",template="side-next",version="canary"} 2
-pillion_template_canary_workloads{state="failing",template="side-next",version="stable"} 2
-pillion_template_canary_workloads{state="healthy",template="side-next",version="canary"} 0
-pillion_template_canary_workloads{state="healthy",template="side-next",version="stable"} 1
-`)
+		wants(t, r, 0, 2, 2, 0, 1)
 	})
 }
 

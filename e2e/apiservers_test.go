@@ -21,7 +21,7 @@ import (
 )
 
 // withSeveralAPIServers begins the names of tests that need API_SERVERS=3: three kube-apiservers, and
-// three replicas behind one ClusterIP, each of which meets another API server first.
+// three replicas behind one ClusterIP. Each replica tries another API server first.
 const withSeveralAPIServers = "TestWithSeveralAPIServers"
 
 // An apiServer is one of them, with a client of an admin that talks to it alone.
@@ -38,15 +38,11 @@ func apiServers(t *testing.T) []*apiServer {
 	var all []*apiServer
 	for i, s := range g.APIServers() {
 		_, c, err := measure.Connect(s.Kubeconfig)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		all = append(all, &apiServer{s, i + 1, c})
 	}
 	if len(g.Replicas(ground.Namespace)) != len(all) {
-		if err := g.Scale(t.Context(), ground.Namespace, len(all)); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, g.Scale(t.Context(), ground.Namespace, len(all)))
 	}
 	t.Cleanup(func() {
 		for _, s := range all {
@@ -61,18 +57,16 @@ func apiServers(t *testing.T) []*apiServer {
 func (s *apiServer) newPlace(t *testing.T, annotations, labels map[string]string) (string, func(name string) *corev1.Pod) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Annotations: annotations, Labels: labels}}
-	if _, err := s.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := s.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{})
+	expectNoError(t, err)
 	t.Cleanup(func() {
 		if err := client.CoreV1().Namespaces().Delete(context.Background(), object.Name, metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
 	})
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
-	if _, err := s.client.CoreV1().ServiceAccounts(object.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = s.client.CoreV1().ServiceAccounts(object.Name).Create(t.Context(), account, metav1.CreateOptions{})
+	expectNoError(t, err)
 	return object.Name, func(name string) *corev1.Pod {
 		pod := newPod(name, nil)
 		pod.Spec.ServiceAccountName = account.Name
@@ -118,9 +112,7 @@ func TestWithSeveralAPIServersOneMayBeAway(t *testing.T) {
 		_, err := ground.Run(t.Context(), shared, "kubectl", "get", "namespace", n.name)
 		return err
 	})
-	if err := all[0].Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, all[0].Start(t.Context()))
 	all[0].injects(t, n.name, "fluent-bit")
 	for _, r := range shared.Replicas(ground.Namespace) {
 		eventually(t, soon, func() error { return metric(r, `pillion_cache_state{`, `state="current"`, " 1") })
@@ -192,9 +184,8 @@ func TestWithSeveralAPIServersPodsOfAnAnnotatedNamespaceAreInjectedOnceTheAPISer
 	}
 	behind(t, all)
 	patch := []byte(`{"metadata":{"annotations":{"pillion.dev/inject":"fluent-bit"}}}`)
-	if _, err := all[0].client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := all[0].client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, patch, metav1.PatchOptions{})
+	expectNoError(t, err)
 	began := time.Now()
 	var pods sync.WaitGroup
 	for range 20 { // on as many connections, to all replicas
@@ -251,9 +242,7 @@ func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t
 	}
 	hung := all[1]
 	for round := range 3 {
-		if err := hung.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, hung.Signal(syscall.SIGSTOP))
 		// The sidecar changes meanwhile, and a namespace comes under the template.
 		m.spec = strings.ReplaceAll(m.spec, fmt.Sprint("NAME:", round+1), fmt.Sprint("NAME:", round+2))
 		must(t, m.yaml(), "kubectl", "apply", "-f", "-")
@@ -267,9 +256,7 @@ func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t
 		if round == 0 {
 			time.Sleep(6 * time.Second) // the replica that talked to it notices
 		}
-		if err := hung.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, hung.Signal(syscall.SIGCONT))
 		for i := range 40 {
 			for _, in := range []string{n.name, fresh} {
 				web := pod(fmt.Sprint("web-", i))
@@ -291,9 +278,7 @@ func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t
 func labelOf(t *testing.T, namespace, key string) string {
 	t.Helper()
 	object, err := client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return object.Labels[key]
 }
 

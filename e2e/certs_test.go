@@ -120,7 +120,7 @@ func (i issuer) keys(t *testing.T) map[string][]byte {
 	return map[string][]byte{corev1.TLSCertKey: i.PEM(), "ca.crt": i.PEM(), corev1.TLSPrivateKeyKey: key}
 }
 
-// is tells whether a certificate is the one that is wanted.
+// is returns a check that a certificate is the wanted one.
 func is(want *x509.Certificate) func(*x509.Certificate) error {
 	return func(cert *x509.Certificate) error {
 		if !cert.Equal(want) {

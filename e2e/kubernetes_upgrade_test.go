@@ -125,12 +125,8 @@ func TestKubernetesIsUpgradedAndPodsAreOfTheLowestVersion(t *testing.T) {
 		gates[i].Lock()
 		defer gates[i].Unlock()
 		all[i].Stop(ctx, 20*time.Second)
-		if err := all[i].Use(ctx, version); err != nil {
-			t.Fatal(err)
-		}
-		if err := all[i].Start(ctx); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, all[i].Use(ctx, version))
+		expectNoError(t, all[i].Start(ctx))
 	}
 	// follows waits until every pod is made for the version, and returns how long that took.
 	follows := func(version string) time.Duration {

@@ -28,9 +28,8 @@ func (w *injection) rendering(t *templates.Template, pod map[string]any) (*templ
 
 // byHand refuses a pod to which templates of its namespace give something that a required template
 // would have judged otherwise, had the pod's author written it by hand: a container that the
-// required template extends, a field that a validation reads, a label that its match selects. Required
-// templates see the base pod
-// only, so that the namespace's templates would otherwise get past them.
+// required template extends, a field that a validation reads, a label that its match selects.
+// Required templates see the base pod only. Without this the namespace's templates would get past them.
 //
 // It looks at the pod without what the record says, and at what of it is not believed. The plan
 // stands: a template that it leaves out gives nothing.
@@ -87,8 +86,8 @@ func (w *injection) byHand() error {
 	return nil
 }
 
-// selectedByHand returns the required templates that would select a pod with the labels of the
-// fragments, and do not select the pod as it is.
+// selectedByHand returns required templates that do not select the pod as it is. With the labels of
+// the fragments they would.
 func (w *injection) selectedByHand(base map[string]any, fragments []merge.Fragment) ([]requiredResult, error) {
 	var labelling []merge.Fragment
 	for _, f := range fragments {

@@ -30,7 +30,7 @@ func ownTemplates(tb testing.TB, n int, fields string) *templates.Set {
 	return templates.NewSet(entries)
 }
 
-// conditions are fields that evaluate expressions, of which none decides.
+// conditions are fields that evaluate expressions. What these return does not matter.
 func conditions(expressions ...string) string {
 	fields := "  matchConditions:\n"
 	for i, e := range expressions {
@@ -109,9 +109,9 @@ func TestARegularExpressionOfATenantCostsItsProgram(t *testing.T) {
 	}
 }
 
-// BenchmarkTheWorstReviewOfANamespace is of one review of a pod, with the twenty templates of its
-// namespace that take longest of those that are allowed, and with such as are refused for their cost.
-// Loops are the measure of the others.
+// BenchmarkTheWorstReviewOfANamespace is one review of a pod with twenty templates of its namespace.
+// They are close to the highest cost that is allowed, or refused for theirs. Loops are the measure of
+// the others.
 func BenchmarkTheWorstReviewOfANamespace(b *testing.B) {
 	const text = "pod.metadata.?annotations[?'text'].orValue('')"
 	loop := func(i int) string { return fmt.Sprintf("%s.split('').all(a, a != '%d')", text, i) }

@@ -68,8 +68,8 @@ type Proven struct {
 	Record json.RawMessage `json:"record,omitempty"`
 }
 
-// Run creates the pod, one without what it has to have, and one for each template that a namespace
-// names which is not excluded. What they prove counts also where there is an error.
+// Run creates the pod, and one without what it has to have. It creates one more for each template
+// that a namespace names; excluded namespaces do not count. What they prove counts also where there is an error.
 func (p Proof) Run(ctx context.Context, excluded []string) (all []Proven, err error) {
 	first, err := p.injected(ctx)
 	if err != nil {

@@ -16,8 +16,8 @@
 // the chart gives its Deployment, and kube-apiserver reaches it as in any cluster, through
 // its Service: the Service range is a part of 127.0.0.0/8, so that a ClusterIP is an
 // address of this machine. It can have several replicas behind one ClusterIP, cert-manager,
-// and several kube-apiservers behind one address, each of which a test can talk to alone,
-// delay, stop, and start again in another version.
+// and several kube-apiservers behind one address. A test can talk to each of these alone,
+// delay it, stop it, and start it again in another version.
 //
 // It may import client-go, e2e/registry and the standard library. It knows nothing of
 // Pillion's own packages: what it runs is the binary.

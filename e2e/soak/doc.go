@@ -1,5 +1,5 @@
-// Package soak does faults to Pillion and to its control plane at random, up to three at once,
-// while clients create thirty pods a second and try again as controllers do. Pods go to
+// Package soak does faults to Pillion and to its control plane at random, up to three at once.
+// Meanwhile clients create thirty pods a second, and try again as controllers do. Pods go to
 // namespaces that never asked, that are enabled, that are enforced, and that a required template
 // selects.
 //

@@ -157,7 +157,7 @@ var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 // for a Job whose name ends in a time, and for a pod that no controller made the pod itself. The
 // name of such a pod comes after its admission if it has a generateName, which counts then, without
 // the dash at its end. Owners that were made with a generateName count by it as well, whichever of them it is.
-// The name is empty for what is no pod yet, of which nobody knows who will make it.
+// The name is empty for a pod template: who will make its pods is not known.
 func Topmost(pod map[string]any) Workload {
 	w := WorkloadOf(pod)
 	switch w.Kind {

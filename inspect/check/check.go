@@ -55,7 +55,7 @@ type About struct {
 	Well string `json:"-"`
 }
 
-// need is a fact, of which it returns why it is not known.
+// need returns why a fact is not known, or nil.
 type need func(f *Facts) error
 
 func asked(f *Facts) error         { return cmp.Or(f.Templates.Err, f.Namespaces.Err) }

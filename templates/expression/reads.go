@@ -12,9 +12,9 @@ import (
 type reader struct {
 	// outside are functions whose calls it leaves out.
 	outside []string
-	// do takes each name that no macro in the expression binds, with the fields and the keys that
-	// the expression steps to from there, "" for one that is not spelled out. Asked is set where the
-	// last step is in has().
+	// do is called with each name that no macro in the expression binds. The fields are the steps
+	// from there, fields or keys, and "" for a key that is computed. Asked is set where the last step
+	// is in has().
 	do func(name string, fields []string, asked bool)
 }
 

@@ -131,6 +131,8 @@ func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
 	// Who declares the same container in the pod gains nothing.
 	declared := patched(t, old, `[{"op":"remove","path":"/metadata/annotations"}]`)
 	declared = injectRequired(t, templatestest.Set(t, helper, audit, renamed), declared)
+	// A call in which the template is not there adds nothing of it, and takes nothing of the record.
+	again := injectRequired(t, templatestest.Set(t, helper), old)
 	gone := templatestest.Set(t, helper, audit)
 	const (
 		evil    = `{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}`
@@ -156,7 +158,7 @@ func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
 		{more, ""},
 		{label, ""},
 	} {
-		for name, old := range map[string]map[string]any{"injected": old, "declared": declared} {
+		for name, old := range map[string]map[string]any{"injected": old, "declared": declared, "injected again": again} {
 			got := verifyRequired(t, gone, Request{Operation: "UPDATE", Pod: patched(t, old, "["+c.change+"]"), Namespace: shop, Templates: gone}, old)
 			if c.says == "" && got != "" || !strings.Contains(got, c.says) {
 				t.Errorf("%s, %s: %q; want %q", name, c.change, got, c.says)

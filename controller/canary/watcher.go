@@ -33,7 +33,8 @@ const (
 	Every = 15 * time.Second
 	// stint is how many pods are looked at without a pause: reviews come first. They take 5 ms.
 	stint, pause = 64, 15 * time.Millisecond
-	// retry is how soon a decision is made again whose write found a newer object.
+	// retry is how soon a look is made again that failed, that a replica was not ready for, or whose
+	// write found a newer object: after as long as the look took, at least.
 	retry = time.Second
 	// writeTimeout bounds the write of a condition.
 	writeTimeout = 10 * time.Second
@@ -105,22 +106,19 @@ func New(o Options) *Watcher {
 func (w *Watcher) Run(ctx context.Context) error {
 	wait := jitter()
 	for waiting.For(ctx, wait) {
-		wait = jitter()
-		if w.options.Ready() != nil {
-			continue
-		}
 		began := time.Now()
-		if w.look(ctx) {
-			wait = retry
+		if w.options.Ready() != nil || w.look(ctx) {
+			wait = max(retry, time.Since(began))
+		} else {
+			wait = max(jitter(), 4*time.Since(began))
 		}
-		wait = max(wait, 4*time.Since(began))
 	}
 	return nil
 }
 
 func jitter() time.Duration { return Every*9/10 + rand.N(Every/5) }
 
-// look looks once, and reports whether a decision has to be made again at once.
+// look looks once, and reports whether to look again soon.
 func (w *Watcher) look(ctx context.Context) (again bool) {
 	// Objects are read before the set: a decision about a manifest that is not the object's any more
 	// finds another resourceVersion.
@@ -138,7 +136,7 @@ func (w *Watcher) look(ctx context.Context) (again bool) {
 				w.found(nil)
 				w.fail(fmt.Sprintf("looking at the pods of the template %s, which has a canary: %v; the next look tries again", stable, err))
 			}
-			return false
+			return true
 		}
 		for _, c := range set.CanariesOf(stable) {
 			comparison, ok := comparisons[c.Name]
@@ -292,7 +290,7 @@ func (w *Watcher) count(ctx context.Context, stable string, versions map[string]
 	return err
 }
 
-// decide stops a canary that fails, and reports whether to decide again at once.
+// decide stops a canary that fails, and reports whether to decide again soon.
 func (w *Watcher) decide(ctx context.Context, c templates.Canary, objects map[string]store.Object, all Comparison) (again bool) {
 	condition, decided := w.unwritten[c.Name]
 	switch {

@@ -50,6 +50,9 @@ type cluster struct {
 	// statusOf replaces the status of the sidecar of pods that run is called for, where it is not empty.
 	statusOf string
 	writes   int
+	// late is how long a list takes, unlisted how many of the next lists fail.
+	late     time.Duration
+	unlisted int
 	// refuse is what becomes of a write.
 	refuse func() error
 	events []string
@@ -114,8 +117,13 @@ func (c *cluster) list(_ context.Context, _ string, o metav1.ListOptions) (io.Re
 	if o.LabelSelector != "side.pillion.dev/hash" {
 		c.t.Errorf("pods are selected by %q", o.LabelSelector)
 	}
+	time.Sleep(c.late)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.unlisted > 0 {
+		c.unlisted--
+		return nil, errors.New("connection refused")
+	}
 	return io.NopCloser(strings.NewReader(`{"metadata":{},"items":[` + strings.Join(c.pods, ",") + `]}`)), nil
 }
 
@@ -317,6 +325,49 @@ func TestADecisionAboutAnEditedCanaryIsMadeAnew(t *testing.T) {
 			t.Errorf("edited: %v, %+v", edited, s)
 		}
 	})
+}
+
+// A look that comes to nothing is made again within seconds, and not at the time of the next one: until
+// the canary stops it has pods refused.
+func TestALookThatComesToNothingIsMadeAgainSoon(t *testing.T) {
+	conflict := func(c *cluster) {
+		n := 0
+		c.refuse = func() error {
+			if n++; n == 1 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "sidecartemplates"}, "side-next", errors.New("the object has been modified"))
+			}
+			return nil
+		}
+	}
+	for name, trouble := range map[string]func(c *cluster, r *replica){
+		"the replica is not ready": func(_ *cluster, r *replica) {
+			n := 0
+			r.options.Ready = func() error {
+				if n++; n == 1 {
+					return errors.New("the cache is stale")
+				}
+				return nil
+			}
+		},
+		"pods cannot be listed":                     func(c *cluster, _ *replica) { c.unlisted = 1 },
+		"the object is newer":                       func(c *cluster, _ *replica) { conflict(c) },
+		"the object is newer, and a list takes 3 s": func(c *cluster, _ *replica) { c.late = 3 * time.Second; conflict(c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t)
+				r := c.replica()
+				trouble(c, r)
+				defer run(t, r)()
+				c.run("shop", "a", "2", 3)
+				c.run("other", "b", "2", 3)
+				wait(Every*11/10 + 3*c.late + retry + time.Second)
+				if c.stopped() == nil {
+					t.Error("the canary goes on")
+				}
+			})
+		})
+	}
 }
 
 func TestANamespaceThatTheCanaryDoesNotSelectDecidesNothing(t *testing.T) {

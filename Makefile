@@ -162,11 +162,13 @@ faults: build ## faults under load, on a node of its own: a line FAULT <name> tr
 SOAK ?= 10m
 SEED ?= 1
 soak: build ## faults at random for SOAK (10m), up to three at once, on a Kubernetes of its own: SEED=1 chooses them; FAULT=REGEXP among them; the last line counts
-	@mkdir -p .cache/clock; go=$$(go env GOROOT)/src/time/time.go; sed 's/sec, nsec, mono := runtimeNow()/&; sec += 3600/' $$go >.cache/clock/time.go; \
-	  if cmp -s $$go .cache/clock/time.go; then echo "$$go has no place to turn the clock"; exit 1; fi; echo '{"Replace":{"'$$go'":"$(CURDIR)/.cache/clock/time.go"}}' >.cache/clock/overlay.json
-	@.ci/compile 'a Pillion whose clock is an hour ahead' -overlay .cache/clock/overlay.json -ldflags '-s -w' -o .cache/clock/pillion ./cmd/pillion
+	@mkdir -p .cache/clock/ahead .cache/clock/behind; src=$$(go env GOROOT)/src/time; sed 's/sec, nsec, mono := runtimeNow()/&; sec += clockOff/' $$src/time.go >.cache/clock/time.go; \
+	  if cmp -s $$src/time.go .cache/clock/time.go; then echo "$$src/time.go has no place to turn the clock"; exit 1; fi; \
+	  printf '{"Replace":{"%s":"%s","%s":"%s"}}' $$src/time.go $(CURDIR)/.cache/clock/time.go $$src/clock.go $(CURDIR)/e2e/soak/testdata/clock.go >.cache/clock/overlay.json
+	@.ci/compile 'a Pillion whose clock is an hour off' -overlay .cache/clock/overlay.json -ldflags '-s -w' -o .cache/clock/ahead/pillion ./cmd/pillion
+	@ln -f .cache/clock/ahead/pillion .cache/clock/behind/pillion
 	@$(E2E) go build -o ../.cache/soak ./cmd/soak
-	@.cache/soak -clock $(CURDIR)/.cache/clock/pillion -for $(SOAK) -seed $(SEED) -only '$(FAULT)'
+	@.cache/soak -clocks $(CURDIR)/.cache/clock -for $(SOAK) -seed $(SEED) -only '$(FAULT)'
 
 NAMESPACES ?= 10000
 TEMPLATES ?= 100

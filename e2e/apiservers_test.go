@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +98,38 @@ func (s *apiServer) injects(t *testing.T, namespace, name string) time.Duration 
 		}
 		return err
 	})
+}
+
+// One of them may be the one that does not call Pillion. Each replica has a token of its own.
+func TestWithSeveralAPIServersTheProofsOfAReplicaAskAnyOfThem(t *testing.T) {
+	all := apiServers(t)
+	took := eventually(t, 4*soon, func() error {
+		asked := map[string]map[int]bool{}
+		for _, s := range all {
+			log, err := os.ReadFile(s.AuditLog)
+			if err != nil {
+				return err
+			}
+			for line := range bytes.Lines(log) {
+				var entry struct {
+					ObjectRef struct{ Namespace string }
+					User      struct{ Extra map[string][]string }
+				}
+				if json.Unmarshal(line, &entry) != nil || entry.ObjectRef.Namespace != proofNamespace { // the last line may be half of one
+					continue
+				}
+				token := fmt.Sprint(entry.User.Extra["authentication.kubernetes.io/credential-id"])
+				if asked[token] == nil {
+					asked[token] = map[int]bool{}
+				}
+				if asked[token][s.number] = true; len(asked[token]) > 1 {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("each replica has asked one: %v", asked)
+	})
+	t.Attr("asked", took.String())
 }
 
 // What reaches one address goes on through the other API servers.

@@ -24,8 +24,8 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 	if !c.proves() {
 		return nil, nil
 	}
-	// Warnings about the proof's pod are for nobody.
-	config = rest.CopyConfig(config)
+	// Any of several API servers may fail to call Pillion. Warnings about the proof's pod are for nobody.
+	config = clientset.ConnectingAnew(config)
 	config.WarningHandler = rest.NoWarnings{}
 	client, err := clientset.New(config)
 	if err != nil {

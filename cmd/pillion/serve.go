@@ -216,11 +216,11 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The label controller
 	// waits: it judges all of them.
-	version, err := clientset.AnyServerVersion(config)
+	anyServer, err := clientset.New(clientset.ConnectingAnew(config))
 	if err != nil {
 		return nil, err
 	}
-	kubernetes := newKubeVersion(version, log.With("component", "version"))
+	kubernetes := newKubeVersion(clientset.ServerVersion(anyServer), log.With("component", "version"))
 	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), ofNamespaces.loaded(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready(), ofNamespaces.loaded()) }
 	reviews := webhook.Options{

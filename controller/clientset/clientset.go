@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,27 +57,29 @@ func PodProxy(ctx context.Context, client kubernetes.Interface, namespace, pod s
 
 // ServerVersion returns a function that reads the API server's /version, which is JSON.
 func ServerVersion(client kubernetes.Interface) func(ctx context.Context) ([]byte, error) {
-	return func(ctx context.Context) ([]byte, error) { return version(client).DoRaw(ctx) }
+	return func(ctx context.Context) ([]byte, error) {
+		return client.CoreV1().RESTClient().Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).DoRaw(ctx)
+	}
 }
 
-func version(client kubernetes.Interface) *rest.Request {
-	return client.CoreV1().RESTClient().Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON)
-}
-
-// AnyServerVersion is [ServerVersion] on a new connection each time: where a load balancer stands before
-// several API servers, any of them may answer.
-func AnyServerVersion(config *rest.Config) (func(ctx context.Context) ([]byte, error), error) {
+// ConnectingAnew returns a configuration whose clients send each request on a new connection: where a load
+// balancer stands before several API servers, any of them may answer.
+func ConnectingAnew(config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.Dial == nil { // clients share the connections of the default
 		own.Dial = (&net.Dialer{}).DialContext
 	}
-	client, err := New(own)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) ([]byte, error) {
-		return version(client).SetHeader("Connection", "close").DoRaw(ctx)
-	}, nil
+	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return closing{next} })
+	return own
+}
+
+// closing closes the connection after each request.
+type closing struct{ next http.RoundTripper }
+
+func (c closing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Close = true
+	return c.next.RoundTrip(r)
 }
 
 // May reports whether the client's account has a right.

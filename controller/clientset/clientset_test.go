@@ -75,7 +75,7 @@ func TestABurstIsRequiredWithARate(t *testing.T) {
 }
 
 // Behind one address there may be several API servers, and one connection leads to one of them.
-func TestTheVersionIsReadOnANewConnectionEachTime(t *testing.T) {
+func TestAClientConnectsAnewForEachRequest(t *testing.T) {
 	from := map[string]bool{}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from[r.RemoteAddr] = true
@@ -85,12 +85,12 @@ func TestTheVersionIsReadOnANewConnectionEachTime(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
-	read, err := clientset.AnyServerVersion(config)
+	client, err := clientset.New(clientset.ConnectingAnew(config))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if _, err := read(t.Context()); err != nil {
+		if _, err := clientset.ServerVersion(client)(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

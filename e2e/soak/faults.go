@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -36,7 +37,7 @@ var kinds = []fault{
 	{name: "stop-one", on: "replicas", do: stopOne, stale: settle},
 	{name: "slow-one", on: "replicas", do: slow(false), stale: settle},
 	{name: "slow-all", on: "replicas", do: slow(true), stale: settle},
-	{name: "clock-ahead", on: "replicas", do: turnClock},
+	{name: "clock-off", on: "replicas", do: turnClock},
 	{name: "ca-secret-damaged", on: "secret", do: damageSecret},
 	{name: "cabundle-foreign", on: "configuration", do: foreignBundles},
 	{name: "entries-edited", on: "configuration", do: editEntries, denied: settle},
@@ -68,13 +69,18 @@ func stopOne(_ context.Context, r *run, s Step) error {
 	return r.signal(syscall.SIGSTOP, r.replicas(s, false))
 }
 
-// turnClock ends replicas, and starts them with a clock that is an hour ahead; then takes that back.
+// turnClock ends replicas, and starts them with a clock that is an hour ahead or behind; then takes that
+// back.
 func turnClock(ctx context.Context, r *run, s Step) error {
-	if r.clock == "" {
-		return errors.New("there is no Pillion with a clock that is an hour ahead")
+	if r.clocks == "" {
+		return errors.New("there is no Pillion with a clock that is an hour off")
+	}
+	off := "ahead"
+	if s.Pick/4%2 == 0 {
+		off = "behind"
 	}
 	restart := kill(s.Pick/2%2 == 0)
-	r.g.UsePillion(r.clock)
+	r.g.UsePillion(filepath.Join(r.clocks, off, "pillion"))
 	err := restart(ctx, r, s)
 	if err == nil {
 		err = sleep(ctx, s.Hold)

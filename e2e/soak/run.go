@@ -38,8 +38,8 @@ const NameColumn = "in a soak"
 type Plan struct {
 	Seed uint64
 	For  time.Duration
-	// Clock is the path of a Pillion whose clock is an hour ahead.
-	Clock string
+	// Clocks is a directory with ahead/pillion and behind/pillion, whose clocks are an hour off.
+	Clocks string
 	// Only chooses among the faults by their names, before the seed does.
 	Only *regexp.Regexp
 }
@@ -68,7 +68,7 @@ type run struct {
 	load     *load
 	chart    []admissionregistrationv1.MutatingWebhook // the entries as the chart has them
 	windows  map[string]faults.Window
-	clock    string // see Plan
+	clocks   string // see Plan
 
 	mu     sync.Mutex
 	log    Log
@@ -87,7 +87,7 @@ const (
 
 // Run does the plan on a ground that is Balanced and has Pillion. The error is about the run itself.
 func Run(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, plan Plan, out io.Writer) (Result, error) {
-	r := &run{g: g, checkout: checkout, out: out, clock: plan.Clock, load: &load{waiting: map[int]string{}}, windows: map[string]faults.Window{}}
+	r := &run{g: g, checkout: checkout, out: out, clocks: plan.Clocks, load: &load{waiting: map[int]string{}}, windows: map[string]faults.Window{}}
 	r.log.Templates, r.log.Closed, r.result.Seed = map[string][]version{}, map[string]*faults.History{}, plan.Seed
 	chosen, err := r.choose(plan.Only)
 	if err != nil {

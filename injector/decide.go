@@ -50,25 +50,19 @@ type catalog struct{ *templates.Set }
 
 func (c catalog) At(place int) policy.Template {
 	e := c.Set.At(place)
+	t := policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Suspended: e.Suspended(), Required: e.Required(), Exceptions: e.Exceptions()}
 	if e.Template == nil {
-		return brokenChoice(e)
+		t.Broken = e.Err
 	}
-	spec := e.Template.Policies()
-	return policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Suspended: spec.Suspend, Required: spec.Required, Audience: e.Template, Exceptions: e.Exceptions()}
+	if known := e.Known(); known != nil {
+		t.Audience, t.SkipBroken = known, known.Spec().OnError == v1alpha1.ErrorSkip && !t.Required
+	}
+	return t
 }
 
 func (c catalog) CanaryOf(name string) (string, bool) {
 	canary, ok := c.Canary(name)
 	return canary.Of, ok
-}
-
-func brokenChoice(e templates.Entry) policy.Template {
-	c := policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Broken: e.Err, Exceptions: e.Exceptions()}
-	if b := e.Broken(); b != nil {
-		c.Suspended, c.Required, c.Audience = b.Suspend, b.Required, b
-		c.SkipBroken = b.OnError == v1alpha1.ErrorSkip && !b.Required
-	}
-	return c
 }
 
 // Decided is a decision by the metadata of a pod that may be injected. It goes on to

@@ -97,7 +97,7 @@ func (w *injection) spares(template string) bool {
 // requires reports whether what a template gives is required of the pod: a pod that is excepted may
 // ask for it, as for any other.
 func (w *injection) requires(t *templates.Template) bool {
-	return t.Policies().Required && !w.decision.Excepted[t.Name()]
+	return t.Spec().Required && !w.decision.Excepted[t.Name()]
 }
 
 // template returns the version of one that was decided to be injected.
@@ -156,7 +156,7 @@ func (w *injection) renderOne(v chosen) error {
 	out.Code = reason.NothingToInject
 	out.files = result.Files
 	w.rendered[out.Name] = &out
-	spec := t.Policies()
+	spec := t.Spec()
 	w.fragments = append(w.fragments, merge.Fragment{
 		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Facts: result.Facts,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: w.requires(t), KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
@@ -311,7 +311,7 @@ func (w *injection) failed(out TemplateOutcome) {
 	out.Asked = true
 	w.out.Templates = append(w.out.Templates, out)
 	w.step(out.Name, out.Why, string(out.Code))
-	if w.template(out.Name).Policies().OnError == v1alpha1.ErrorSkip || w.spares(out.Name) {
+	if w.template(out.Name).Spec().OnError == v1alpha1.ErrorSkip || w.spares(out.Name) {
 		w.warn(out)
 		return
 	}

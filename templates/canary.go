@@ -136,15 +136,8 @@ func (c Canary) Selects(namespaceLabels, podLabels map[string]string, share func
 // ofCanary returns the name of the stable template, and whether the entry is a canary's. One without a good
 // version is a canary if its newest manifest says so. A template of a namespace is none.
 func (e Entry) ofCanary() (stable string, ok bool) {
-	if e.Namespace != "" {
-		return "", false
-	}
-	if e.Template != nil {
-		declared, ok := e.Template.Canary()
-		return declared.Of, ok
-	}
-	if b := e.Broken(); b != nil && b.canary != nil {
-		return b.canary.Of, true
+	if t := e.Known(); t != nil && t.spec.Canary != nil && e.Namespace == "" {
+		return t.spec.Canary.Of, true
 	}
 	return "", false
 }

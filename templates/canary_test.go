@@ -66,7 +66,7 @@ func TestACanaryIsPairedWithItsStableTemplate(t *testing.T) {
 		t.Errorf("pods can ask for the canary: %v", set.All())
 	}
 	canaries := set.CanariesOf("logs")
-	if len(canaries) != 1 || canaries[0].Unusable != nil || canaries[0].Version.Name() != "logs" || !canaries[0].Version.Policies().Required || canaries[0].Version.Order() != 7 {
+	if len(canaries) != 1 || canaries[0].Unusable != nil || canaries[0].Version.Name() != "logs" || !canaries[0].Version.Spec().Required || canaries[0].Version.Order() != 7 {
 		t.Fatalf("%+v", canaries)
 	}
 	if plain := templatestest.Set(t, canaryOf("canary: {of: logs}"), canaryStable).CanariesOf("logs")[0].Version; plain.Hash() != promoted.Hash() {

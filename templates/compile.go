@@ -134,21 +134,27 @@ func compileObject(object map[string]any, unreadable error, source *manifest.Sou
 }
 
 // broken returns what is known of a template with problems, if its spec was read.
-func (c *compiler) broken(t *Template) *Broken {
+func (c *compiler) broken(t *Template) *Template {
 	if c.spec == nil || t.availableTo == nil {
 		return nil
 	}
-	b := &Broken{Required: t.spec.Required && !t.scope.Namespaced, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
-	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
-	b.template.spec.Inject = t.spec.Inject
-	b.canary = t.spec.Canary
-	if !c.hasProblemIn("spec.match") {
-		b.template.spec.Match = t.spec.Match
+	b := t.demand()
+	b.spec.Required, b.spec.Canary, b.spec.Inject = t.spec.Required && !t.scope.Namespaced, t.spec.Canary, t.spec.Inject
+	if c.hasProblemIn("spec.match") {
+		b.spec.Match = nil
 	}
 	if !c.hasProblemIn("spec.exceptions") {
-		b.template.exceptions = t.exceptions
+		b.exceptions = t.exceptions
 	}
 	return b
+}
+
+// demand returns a template that says which pods want this one, and nothing else.
+func (t *Template) demand() *Template {
+	return &Template{
+		availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod,
+		spec: v1alpha1.SidecarTemplateSpec{Match: t.spec.Match, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError},
+	}
 }
 
 // hasProblemIn reports whether something is wrong at a field or inside it.
@@ -282,9 +288,7 @@ func shownAny(v any) string {
 // defaults.
 func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *manifest.Path) error {
 	if raw == nil {
-		spec.OnConflict, spec.OnError, spec.PodResources, spec.OS = v1alpha1.ConflictDeny, v1alpha1.ErrorDeny, v1alpha1.PodResourcesAdd, []v1alpha1.OperatingSystem{v1alpha1.Linux}
 		c.problem(at, "is missing")
-		return nil
 	}
 	data, err := json.Marshal(manifest.Check(raw, reflect.TypeOf(*spec), at, c.problem))
 	if err != nil {

@@ -349,7 +349,7 @@ func TestABrokenTemplateTellsWhichPodsWantIt(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	namespace, _, ok := bad.Broken.Match()
-	if b := bad.Broken; !ok || namespace.String() != "a=b" || !b.Required || b.OnError != "Deny" || b.AvailableTo(nil) || !b.AvailableTo(map[string]string{"a": "b"}) {
+	if b := bad.Broken; !ok || namespace.String() != "a=b" || !b.Spec().Required || b.Spec().OnError != "Deny" || b.AvailableTo(nil) || !b.AvailableTo(map[string]string{"a": "b"}) {
 		t.Errorf("broken %+v, matches %v %v", b, namespace, ok)
 	}
 	for _, text := range []string{"", "a: b: c", "[]"} {
@@ -547,7 +547,7 @@ func TestTheOperatingSystemsAreCheckedAndChangeNoHash(t *testing.T) {
 	windows := map[string]any{"spec": map[string]any{"os": map[string]any{"name": "windows"}}}
 	for _, c := range []*Template{plain, both} {
 		if got := c.OtherSystem(windows) == ""; got != (c != plain) {
-			t.Errorf("a pod for Windows gets %v: %t", c.Policies().OS, got)
+			t.Errorf("a pod for Windows gets %v: %t", c.Spec().OS, got)
 		}
 	}
 }

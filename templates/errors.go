@@ -4,11 +4,8 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/param"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Problem is one mistake in a manifest.
@@ -34,28 +31,11 @@ type CompileError struct {
 	Scope Scope
 	// Problems has at least one problem.
 	Problems []Problem
-	// Broken says which pods want the template, or is nil if that is not known.
-	Broken *Broken
-}
-
-// Broken is a template that does not compile, as far as its spec could be read. It
-// says which pods want the template, so that they do not silently go without it.
-type Broken struct {
-	// Required, InjectByDefault, Suspend and OnError are the spec's, with defaults.
-	Required, InjectByDefault, Suspend bool
-	OnError                            v1alpha1.ErrorPolicy
-	// canary is the spec's, nil for a template that is no canary.
-	canary   *v1alpha1.Canary
-	template Template
-}
-
-// Match is [Template.Match]. ok is false if some part of spec.match cannot be read: the
-// rest would select more pods than the author meant, often all of the cluster.
-func (b *Broken) Match() (namespace, pod labels.Selector, ok bool) { return b.template.Match() }
-
-// AvailableTo is [Template.AvailableTo].
-func (b *Broken) AvailableTo(namespaceLabels map[string]string) bool {
-	return b.template.AvailableTo(namespaceLabels)
+	// Broken is the template as far as its spec could be read, or nil. It says which pods want
+	// the template, so that they do not silently go without it, and cannot be rendered. It has no
+	// match if some part of spec.match cannot be read: the rest would select more pods than the
+	// author meant, often all of the cluster.
+	Broken *Template
 }
 
 // Error returns one line for each problem:

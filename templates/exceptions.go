@@ -70,11 +70,8 @@ func (t *Template) Exceptions() Exceptions { return t.exceptions }
 
 // Exceptions returns the template's exceptions, as far as they are known.
 func (e Entry) Exceptions() Exceptions {
-	if e.Template != nil {
-		return e.Template.Exceptions()
-	}
-	if b := e.Broken(); b != nil {
-		return b.template.Exceptions()
+	if t := e.Known(); t != nil {
+		return t.exceptions
 	}
 	return nil
 }

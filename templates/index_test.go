@@ -61,7 +61,7 @@ func entryOf(t *rapid.T, name string) Entry {
 	switch rapid.SampledFrom([]string{"good", "good", "broken", "unreadable"}).Draw(t, "state") {
 	case "broken":
 		return Entry{Name: name, Err: &CompileError{Template: name, Problems: []Problem{{Message: "no"}},
-			Broken: &Broken{Required: template.spec.Required, InjectByDefault: template.spec.InjectByDefault, template: *template}}}
+			Broken: template}}
 	case "unreadable":
 		return Entry{Name: name, Err: errors.New("no such file")}
 	}

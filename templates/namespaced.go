@@ -261,10 +261,7 @@ const maxDemandBytes = 8 << 10
 // WithoutRoom returns an error for a template that is out of force, though it compiles. It knows
 // which pods want the template, and keeps nothing else of it.
 func (t *Template) WithoutRoom(why string) *CompileError {
-	b := &Broken{InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError}
-	b.template = Template{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod}
-	b.template.spec.Match = t.spec.Match
-	return &CompileError{Template: t.name, Scope: t.scope, Problems: []Problem{{Message: why}}, Broken: b}
+	return &CompileError{Template: t.name, Scope: t.scope, Problems: []Problem{{Message: why}}, Broken: t.demand()}
 }
 
 // WithoutRoom is [Template.WithoutRoom] for the spec, as JSON, of a NamespacedSidecarTemplate that is

@@ -13,16 +13,13 @@ type NamespaceReads struct {
 }
 
 func (r *NamespaceReads) add(e Entry) {
-	var selectors []labels.Selector
-	if namespaces, _, ok := e.Match(); ok {
-		selectors = append(selectors, namespaces)
-	}
-	t := e.Template
-	if b := e.Broken(); b != nil {
-		t = &b.template
-	}
+	t := e.Known()
 	if t == nil {
 		return
+	}
+	var selectors []labels.Selector
+	if namespaces, _, ok := t.Match(); ok {
+		selectors = append(selectors, namespaces)
 	}
 	if t.availableTo != nil {
 		selectors = append(selectors, t.availableTo)

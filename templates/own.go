@@ -63,10 +63,8 @@ func (s *Set) Own(e Entry) Own {
 // those that can be read.
 func (e Entry) Own() Own {
 	var text []byte
-	if e.Template != nil {
-		text = e.Template.spec.Inject
-	} else if b := e.Broken(); b != nil {
-		text = b.template.spec.Inject
+	if t := e.Known(); t != nil {
+		text = t.spec.Inject
 	}
 	var fragment map[string]any
 	_ = json.Unmarshal(text, &fragment) // the text of a broken template may be anything

@@ -64,12 +64,3 @@ func mayMatch(selector labels.Selector, namespace map[string]string) bool {
 	}
 	return selectable
 }
-
-// Suspended reports whether the template is injected nowhere, as far as that is known.
-func (e Entry) Suspended() bool {
-	if e.Template != nil {
-		return e.Template.Policies().Suspend
-	}
-	b := e.Broken()
-	return b != nil && b.Suspend
-}

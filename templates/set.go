@@ -25,41 +25,39 @@ type Entry struct {
 	Stopped bool
 }
 
-// Broken returns what is known of an entry without a good version, or nil.
-func (e Entry) Broken() *Broken {
+// Known returns the template as far as it is known: the last good version, or
+// [CompileError.Broken]. It is nil if nothing is known.
+func (e Entry) Known() *Template {
 	var mistakes *CompileError
-	if e.Template != nil || !errors.As(e.Err, &mistakes) || mistakes.Template != e.Name {
-		return nil
+	if e.Template == nil && errors.As(e.Err, &mistakes) && mistakes.Template == e.Name {
+		return mistakes.Broken
 	}
-	return mistakes.Broken
+	return e.Template
 }
 
 // Required reports whether the template is required, as far as that is known.
 func (e Entry) Required() bool {
-	if e.Template != nil {
-		return e.Template.Policies().Required
-	}
-	b := e.Broken()
-	return b != nil && b.Required
+	t := e.Known()
+	return t != nil && t.spec.Required
 }
 
 // InjectByDefault reports whether "true" asks for the template, as far as that is known.
 func (e Entry) InjectByDefault() bool {
-	if e.Template != nil {
-		return e.Template.Policies().InjectByDefault
-	}
-	b := e.Broken()
-	return b != nil && b.InjectByDefault
+	t := e.Known()
+	return t != nil && t.spec.InjectByDefault
+}
+
+// Suspended reports whether the template is injected nowhere, as far as that is known.
+func (e Entry) Suspended() bool {
+	t := e.Known()
+	return t != nil && t.spec.Suspend
 }
 
 // Match returns the selectors of the pods that get the template without asking, as far as
 // they are known. ok is false if there are none.
 func (e Entry) Match() (namespace, pod labels.Selector, ok bool) {
-	if e.Template != nil {
-		return e.Template.Match()
-	}
-	if b := e.Broken(); b != nil {
-		return b.Match()
+	if t := e.Known(); t != nil {
+		return t.Match()
 	}
 	return nil, nil, false
 }
@@ -67,11 +65,8 @@ func (e Entry) Match() (namespace, pod labels.Selector, ok bool) {
 // AvailableTo reports whether a namespace with these labels may have the template, as far as
 // that is known.
 func (e Entry) AvailableTo(namespaceLabels map[string]string) bool {
-	if e.Template != nil {
-		return e.Template.AvailableTo(namespaceLabels)
-	}
-	b := e.Broken()
-	return b == nil || b.AvailableTo(namespaceLabels)
+	t := e.Known()
+	return t == nil || t.AvailableTo(namespaceLabels)
 }
 
 // Set is a snapshot of all templates. It is immutable. The place of an entry is its index

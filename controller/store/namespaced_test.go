@@ -285,7 +285,7 @@ func TestATemplateWithoutRoomIsBrokenForThePodsThatItMatches(t *testing.T) {
 			t.Errorf("%s: %s, want %s: %+v", namespace, got, reason, e)
 		}
 		_, pod, ok := e.Match()
-		if !ok || !pod.Matches(labels.Set{"app": "web"}) || pod.Matches(labels.Set{}) || !e.InjectByDefault() || e.Broken() == nil || e.Broken().OnError != v1alpha1.ErrorSkip {
+		if !ok || !pod.Matches(labels.Set{"app": "web"}) || pod.Matches(labels.Set{}) || !e.InjectByDefault() || e.Known() == nil || e.Known().Spec().OnError != v1alpha1.ErrorSkip {
 			t.Errorf("%s: the error does not tell which pods want it: %v", namespace, e.Err)
 		}
 		if !set.MatchedIn(templates.Namespace{Name: namespace}) && !set.In(namespace).MatchedIn(templates.Namespace{Name: namespace}) {

@@ -307,7 +307,7 @@ func sameEntry(a, b templates.Entry) bool {
 
 // broken is what an error tells of its template: another one whenever the manifest
 // was compiled anew.
-func broken(err error) *templates.Broken {
+func broken(err error) *templates.Template {
 	var mistakes *templates.CompileError
 	if errors.As(err, &mistakes) {
 		return mistakes.Broken

@@ -279,7 +279,7 @@ func (c *checker) selected(key string) bool {
 		if slices.ContainsFunc(e.Exceptions(), func(e templates.Exception) bool { return names(e.Selectors()) }) {
 			return true
 		}
-		if c.object.Level == Namespace && availableTo(e, c.object.Labels) != availableTo(e, c.without) {
+		if c.object.Level == Namespace && e.AvailableTo(c.object.Labels) != e.AvailableTo(c.without) {
 			return true
 		}
 	}
@@ -465,7 +465,7 @@ func (c *checker) names() []string {
 	if !c.listed {
 		c.listed = true
 		for place := range c.Templates.Len() {
-			if e := c.Templates.At(place); !e.Suspended() && availableTo(e, c.Namespace) {
+			if e := c.Templates.At(place); !e.Suspended() && e.AvailableTo(c.Namespace) {
 				c.available = append(c.available, e.Name)
 			}
 		}
@@ -481,14 +481,6 @@ func (c *checker) list() string {
 		return ""
 	}
 	return "; the templates are " + strings.Join(c.names(), ", ")
-}
-
-func availableTo(e templates.Entry, namespace map[string]string) bool {
-	if e.Template != nil {
-		return e.Template.AvailableTo(namespace)
-	}
-	b := e.Broken()
-	return b == nil || b.AvailableTo(namespace)
 }
 
 // suffixes are the names of parameters' annotations after the prefix, and mapped those of maps

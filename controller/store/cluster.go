@@ -30,8 +30,6 @@ import (
 const (
 	// Resource is the plural name of SidecarTemplates in the API.
 	Resource = "sidecartemplates"
-	// readTimeout bounds the first read of the CRD.
-	readTimeout = 5 * time.Second
 	// reportPause is how long after a report the next one comes at the soonest. While the CRD
 	// cannot be read it becomes twice as long each time, up to unreadPause.
 	reportPause = 100 * time.Millisecond
@@ -50,7 +48,7 @@ func pauses() wait.Backoff {
 // The log hears how current the source is.
 func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 	c := &cluster{client: client, gvr: schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource}, changed: waiting.NewWake()}
-	c.losses = losses{read: c.definition, known: map[string]origin{}, lost: map[string]bool{}}
+	c.losses = losses{read: c.definition, lost: map[string]bool{}}
 	resource := client.Resource(c.gvr)
 	said := map[string]string{} // by verb: the error that was reported
 	c.cache = follow.New(follow.Options{
@@ -97,9 +95,6 @@ func (c *cluster) Run(ctx context.Context, report func(Report)) {
 			c.changed.Wake()
 		}
 	})
-	limited, cancel := context.WithTimeout(ctx, readTimeout)
-	c.losses.begin(limited)
-	cancel()
 	unread := pauses()
 	for {
 		select {
@@ -195,7 +190,7 @@ func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) (an
 // objectOf reads the rest of an object. A status of another shape is as good as
 // none: it is going to be written anew.
 func objectOf(u *unstructured.Unstructured) *Object {
-	o := &Object{Name: u.GetName(), UID: u.GetUID(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion()}
+	o := &Object{Name: u.GetName(), UID: u.GetUID(), Created: u.GetCreationTimestamp(), Generation: u.GetGeneration(), ResourceVersion: u.GetResourceVersion()}
 	if data, err := json.Marshal(u.Object["status"]); err != nil || json.Unmarshal(data, &o.Status) != nil {
 		o.Status = v1alpha1.SidecarTemplateStatus{}
 	}

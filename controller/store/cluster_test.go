@@ -34,11 +34,17 @@ var (
 	crd         = "sidecartemplates.pillion.dev"
 )
 
-// definition returns the CRD.
-func definition(uid string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": crd, "uid": uid},
-	}}
+// definition returns the CRD as it is made now.
+func definition() *unstructured.Unstructured {
+	return now(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": crd},
+	}})
+}
+
+// now has an object made now.
+func now(o *unstructured.Unstructured) *unstructured.Unstructured {
+	o.SetCreationTimestamp(metav1.Now())
+	return o
 }
 
 var gvr = schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"}
@@ -55,7 +61,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, objects ...runtime.Object) *cluster {
 	t.Helper()
-	c := &cluster{FakeDynamicClient: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "SidecarTemplateList"}, append(objects, definition("1"))...)}
+	c := &cluster{FakeDynamicClient: fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{gvr: "SidecarTemplateList"}, append(objects, definition())...)}
 	c.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		c.calls.Add(1)
 		if err := c.listError.Load(); err != nil {
@@ -97,12 +103,12 @@ func (c *cluster) fail(verb string, err error) {
 }
 
 func object(name, value string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
+	return now(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate",
-		"metadata": map[string]any{"name": name, "uid": "1", "labels": map[string]any{"a": "b"}},
+		"metadata": map[string]any{"name": name, "labels": map[string]any{"a": "b"}},
 		"spec":     map[string]any{"inject": map[string]any{"metadata": map[string]any{"labels": map[string]any{"value": value}}}},
 		"status":   map[string]any{"hash": "old"},
-	}}
+	}})
 }
 
 func (c *cluster) create(t *testing.T, o *unstructured.Unstructured) {
@@ -313,7 +319,7 @@ func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
 		}
 		wait(time.Hour)
 		kept("an hour later")
-		if err := c.Tracker().Add(definition("2")); err != nil {
+		if err := c.Tracker().Add(definition()); err != nil {
 			t.Fatal(err)
 		}
 		c.fail("list", nil)
@@ -350,7 +356,7 @@ func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testi
 			t.Errorf("the source's error is %v", err)
 		}
 		c.deleteAll(t, "one", "two")
-		c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetUID("2") })
+		c.setDefinition(t, func(o *unstructured.Unstructured) { now(o) })
 		c.create(t, object("two", "new"))
 		c.fail("list", nil)
 		c.fail("watch", nil)
@@ -363,23 +369,24 @@ func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testi
 
 // A CRD can be replaced within a moment, and nothing tells: lists and watches work as before.
 func TestATemplateOfAReplacedCRDThatIsDeletedIsGone(t *testing.T) {
-	for what, before := range map[string][]runtime.Object{
+	for what, before := range map[string][]string{
 		"where there were none":               nil,
-		"which was applied again":             {object("one", "1")},
-		"which was applied again with others": {object("one", "1"), object("two", "2")},
+		"which was applied again":             {"one"},
+		"which was applied again with others": {"one", "two"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, before...)
+				c := newCluster(t)
+				for _, name := range before {
+					c.create(t, object(name, "1"))
+				}
 				l, _ := running(t, store.Cluster(c, "pillion.dev", nil))
 				wait(inForce)
-				c.setDefinition(t, func(o *unstructured.Unstructured) { o.SetUID("2") })
-				again := object("one", "1")
-				again.SetUID("2")
+				c.setDefinition(t, func(o *unstructured.Unstructured) { now(o) })
 				if len(before) > 0 {
-					c.update(t, again)
+					c.update(t, object("one", "1"))
 				} else {
-					c.create(t, again)
+					c.create(t, object("one", "1"))
 				}
 				wait(inForce)
 				c.deleteAll(t, "one")

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 
@@ -163,7 +162,6 @@ type namespacedTemplate struct {
 	noRoom error
 	// shadowed: a template of the cluster has the name.
 	shadowed bool
-	created  metav1.Time
 	// lost: the object went with its CRD, and the template stays in force.
 	lost bool
 }
@@ -412,7 +410,7 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 			}
 		}
 		cost += k.cost
-		k.created = m.CreationTimestamp
+		k.Created = m.CreationTimestamp
 		now[m.Name] = k
 	}
 	return now, nil
@@ -421,19 +419,19 @@ func (n *Namespaced) read(ctx context.Context, objects []*objectMetadata, known 
 // keepLost adds the templates to those of now whose objects went with their CRD: an object that was
 // deleted while there was no CRD of its own any more.
 func (n *Namespaced) keepLost(ctx context.Context, namespace string, now, known map[string]*namespacedTemplate) error {
-	var crd *metav1.PartialObjectMetadata
+	var went func(created metav1.Time) bool
 	for name, k := range known {
 		if now[name] != nil || k.uncounted() {
 			continue
 		}
 		if !k.lost {
-			if crd == nil {
+			if went == nil {
 				var err error
-				if crd, err = n.definition(ctx); err != nil {
+				if went, err = n.definition(ctx); err != nil {
 					return err
 				}
 			}
-			if crd.DeletionTimestamp == nil && !k.created.Before(&crd.CreationTimestamp) {
+			if !went(k.Created) {
 				continue
 			}
 			lost := *k
@@ -450,24 +448,22 @@ func (n *Namespaced) keepLost(ctx context.Context, namespace string, now, known 
 	return nil
 }
 
-// definition returns the metadata of the CRD. Of one that is gone it says that it is being deleted.
-func (n *Namespaced) definition(ctx context.Context) (*metav1.PartialObjectMetadata, error) {
+// definition reads the CRD. Without the right to do so, no template went with it.
+func (n *Namespaced) definition(ctx context.Context) (func(created metav1.Time) bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	name := NamespacedResource + "." + n.o.Group
-	crd, err := n.o.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+	went, err := wentWithCRD(n.o.Metadata.Resource(definitions).Get(ctx, name, metav1.GetOptions{}))
 	switch {
-	case apierrors.IsNotFound(err):
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, nil
 	case apierrors.IsForbidden(err):
 		n.said.Do(func() {
 			n.o.Logger.Error("missing permission: the verb get on the CRD; deleting the CRD cannot be told from deleting each template", "crd", name, "error", err)
 		})
-		return &metav1.PartialObjectMetadata{}, nil
+		return func(metav1.Time) bool { return false }, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the CRD of templates that are gone: %w", err)
 	}
-	return crd, nil
+	return went, nil
 }
 
 // OldestFirst sorts the templates of a namespace as they count.
@@ -524,13 +520,9 @@ func (n *Namespaced) one(ctx context.Context, m *objectMetadata, before *namespa
 		return nil, fmt.Errorf("reading %s: %w", templates.SourceIn(m.Namespace, m.Name), err)
 	}
 	var object struct {
-		Metadata struct {
-			UID             types.UID `json:"uid"`
-			Generation      int64     `json:"generation"`
-			ResourceVersion string    `json:"resourceVersion"`
-		} `json:"metadata"`
-		Spec   json.RawMessage `json:"spec"`
-		Status json.RawMessage `json:"status"`
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Spec     json.RawMessage   `json:"spec"`
+		Status   json.RawMessage   `json:"status"`
 	}
 	if err := json.Unmarshal(data, &object); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", templates.SourceIn(m.Namespace, m.Name), err)

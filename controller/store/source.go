@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/controller/follow"
@@ -69,6 +70,7 @@ const (
 type Object struct {
 	Name            string
 	UID             types.UID
+	Created         metav1.Time
 	Generation      int64
 	ResourceVersion string
 	// Status is what the API server has.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -145,14 +146,14 @@ const (
 )
 
 // object returns the mirror as it is written.
-func (c content) object(name, prefix, owner string, o Owner) *unstructured.Unstructured {
+func (c content) object(name, prefix, owner string, uid types.UID) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": prefix + "/" + v1alpha1.Version, "kind": v1alpha1.Kind,
 		"metadata": map[string]any{
 			"name":            name,
 			"labels":          map[string]any{templates.MirrorLabel(prefix): templates.Mirrored},
 			"annotations":     map[string]any{templates.MirrorSourceKey(prefix): c.Source},
-			"ownerReferences": []any{map[string]any{"apiVersion": ownerVersion, "kind": ownerKind, "name": owner, "uid": string(o.UID)}},
+			"ownerReferences": []any{map[string]any{"apiVersion": ownerVersion, "kind": ownerKind, "name": owner, "uid": string(uid)}},
 		},
 		"spec": c.Spec,
 	}}

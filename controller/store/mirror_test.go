@@ -14,9 +14,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/controller/logtest"
@@ -31,7 +33,8 @@ type mirrorCluster struct {
 	mu      sync.Mutex
 	objects map[string]*unstructured.Unstructured
 	version int
-	owner   Owner
+	// revision is the policy's annotation.
+	revision string
 	// ownerError and writeError are what those requests give, if not nil.
 	ownerError, writeError error
 	// asked counts the reads of the policy.
@@ -40,7 +43,7 @@ type mirrorCluster struct {
 }
 
 func newMirrorCluster() *mirrorCluster {
-	return &mirrorCluster{objects: map[string]*unstructured.Unstructured{}, owner: Owner{UID: "policy", Revision: "1"}}
+	return &mirrorCluster{objects: map[string]*unstructured.Unstructured{}, revision: "1"}
 }
 
 // change changes what there is, of which every replica hears a little later.
@@ -120,15 +123,24 @@ func (c *mirrorCluster) get(name string) *unstructured.Unstructured {
 
 // replicaAPI is the API as one replica has it.
 type replicaAPI struct {
+	dynamic.NamespaceableResourceInterface
 	*mirrorCluster
 	writes atomic.Int64
 }
 
-func (a *replicaAPI) owner(context.Context) (Owner, error) {
+func (a *replicaAPI) Resource(schema.GroupVersionResource) dynamic.NamespaceableResourceInterface {
+	return a
+}
+
+// Get returns the policy.
+func (a *replicaAPI) Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked++
-	return a.mirrorCluster.owner, a.ownerError
+	policy := &unstructured.Unstructured{}
+	policy.SetUID("policy")
+	policy.SetAnnotations(map[string]string{MirrorRevisionKey("pillion.dev"): a.revision})
+	return policy, a.ownerError
 }
 
 // write makes a request that passes the policy.
@@ -150,7 +162,7 @@ func (a *replicaAPI) write(before, after *unstructured.Unstructured, f func()) e
 	return nil
 }
 
-func (a *replicaAPI) create(_ context.Context, o *unstructured.Unstructured) (answer *unstructured.Unstructured, err error) {
+func (a *replicaAPI) Create(_ context.Context, o *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (answer *unstructured.Unstructured, err error) {
 	a.change(func() {
 		if a.objects[o.GetName()] != nil {
 			err = apierrors.NewAlreadyExists(mirrorResource, o.GetName())
@@ -161,7 +173,7 @@ func (a *replicaAPI) create(_ context.Context, o *unstructured.Unstructured) (an
 	return answer, err
 }
 
-func (a *replicaAPI) update(_ context.Context, o *unstructured.Unstructured) (answer *unstructured.Unstructured, err error) {
+func (a *replicaAPI) Update(_ context.Context, o *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string) (answer *unstructured.Unstructured, err error) {
 	a.change(func() {
 		before := a.objects[o.GetName()]
 		switch {
@@ -176,13 +188,13 @@ func (a *replicaAPI) update(_ context.Context, o *unstructured.Unstructured) (an
 	return answer, err
 }
 
-func (a *replicaAPI) delete(_ context.Context, name string, uid types.UID, version string) (err error) {
+func (a *replicaAPI) Delete(_ context.Context, name string, o metav1.DeleteOptions, _ ...string) (err error) {
 	a.change(func() {
 		before := a.objects[name]
 		switch {
 		case before == nil:
 			err = apierrors.NewNotFound(mirrorResource, name)
-		case before.GetResourceVersion() != version || before.GetUID() != uid:
+		case before.GetResourceVersion() != *o.Preconditions.ResourceVersion || before.GetUID() != *o.Preconditions.UID:
 			err = apierrors.NewConflict(mirrorResource, name, errors.New("it has changed"))
 		default:
 			err = a.write(before, nil, func() { delete(a.objects, name) })
@@ -223,12 +235,12 @@ func serving(specs ...string) []Served {
 func (c *mirrorCluster) replica(t *testing.T, revision string, served []Served) *mirrorReplica {
 	t.Helper()
 	r := &mirrorReplica{api: &replicaAPI{mirrorCluster: c}, cluster: c, log: &logtest.Log{}, served: served}
-	r.writer = newMirrorWriter(MirrorOptions{
-		Prefix: "pillion.dev", Policy: "policy", Revision: revision, Logger: r.log.Logger(),
+	r.writer = NewMirrorWriter(MirrorOptions{
+		Client: r.api, Prefix: "pillion.dev", Policy: "policy", Revision: revision, Logger: r.log.Logger(),
 		Values:   map[string]any{"defaults": map[string]any{"a": map[string]any{"image": "mirror/a:2"}}},
 		Ready:    func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
 		Verdicts: func(v []Verdict) { r.mu.Lock(); defer r.mu.Unlock(); r.verdicts = v },
-	}, r.api)
+	})
 	c.change(func() { c.watchers = append(c.watchers, r.observe) })
 	r.stop = runtest.Start(t, r.writer.Run)
 	return r
@@ -388,7 +400,7 @@ func TestOnlyTheVersionThatTheReleaseHasWritesMirrors(t *testing.T) {
 		if n := early.api.writes.Load(); n != 0 || !slices.Equal(c.names(), []string{"a", "dropped"}) {
 			t.Errorf("before the policy says so there are %d writes of the new version, and %v", n, c.names())
 		}
-		c.change(func() { c.owner.Revision = "2" })
+		c.change(func() { c.revision = "2" })
 		after(lastHeld + goneFor + 2*time.Second)
 		if got := c.names(); !slices.Equal(got, []string{"a", "new"}) {
 			t.Errorf("the new version's mirrors are %v", got)
@@ -403,7 +415,7 @@ func TestOnlyTheVersionThatTheReleaseHasWritesMirrors(t *testing.T) {
 		if v := old[0].verdict("a"); v.Reason != "" {
 			t.Errorf("the old version says of the new one's mirror %+v", v)
 		}
-		c.change(func() { c.owner.Revision = "1" }) // rolled back
+		c.change(func() { c.revision = "1" }) // rolled back
 		early.stop()
 		after(lastHeld + goneFor + 2*time.Second)
 		if got := c.names(); !slices.Equal(got, []string{"a", "dropped"}) {
@@ -650,11 +662,11 @@ func TestPropertyMirrorsSettle(t *testing.T) {
 						}
 					})
 				case "revision":
-					c.change(func() { c.owner.Revision = fmt.Sprint(seed % 2) })
+					c.change(func() { c.revision = fmt.Sprint(seed % 2) })
 				}
 				after(time.Duration(seeds[2*i+1]) * 300 * time.Millisecond)
 			}
-			c.change(func() { c.owner.Revision = "1" })
+			c.change(func() { c.revision = "1" })
 			after(4 * lastAgain)
 			var want, real []string
 			for name, is := range touched {

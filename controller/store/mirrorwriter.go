@@ -47,13 +47,6 @@ const (
 // of a release writes mirrors.
 func MirrorRevisionKey(prefix string) string { return prefix + "/mirror-revision" }
 
-// Owner is what is known of the policy that owns the mirrors.
-type Owner struct {
-	UID types.UID
-	// Revision is its annotation [MirrorRevisionKey].
-	Revision string
-}
-
 // MirrorOptions are what [NewMirrorWriter] needs. All fields are required.
 type MirrorOptions struct {
 	Client dynamic.Interface
@@ -78,10 +71,11 @@ type MirrorOptions struct {
 // leader: each writes only what differs, at the version of the object that it has seen. Make
 // one with [NewMirrorWriter].
 type MirrorWriter struct {
-	o       MirrorOptions
-	api     mirrorAPI
+	o MirrorOptions
+	// templates and policies make the requests.
+	templates, policies dynamic.NamespaceableResourceInterface
+
 	limiter *rate.Limiter
-	jitter  func() time.Duration
 	loop    *reconcile.Loop
 	// pauses are how long a mirror rests after a write.
 	pauses workqueue.TypedRateLimiter[string]
@@ -121,29 +115,15 @@ type mirrorTask struct {
 	due, last, rests time.Time
 }
 
-// mirrorAPI makes the requests.
-type mirrorAPI interface {
-	owner(ctx context.Context) (Owner, error)
-	create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	update(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	delete(ctx context.Context, name string, uid types.UID, version string) error
-}
-
 // NewMirrorWriter returns a writer that does nothing until [MirrorWriter.Run] runs. Its client
 // needs the verbs create, update and delete on SidecarTemplates, and get on the policy.
 func NewMirrorWriter(o MirrorOptions) *MirrorWriter {
-	return newMirrorWriter(o, clusterMirrors{
+	return &MirrorWriter{
+		o:         o,
 		templates: o.Client.Resource(schema.GroupVersionResource{Group: o.Prefix, Version: v1alpha1.Version, Resource: Resource}),
 		policies:  o.Client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}),
-		policy:    o.Policy, revision: MirrorRevisionKey(o.Prefix),
-	})
-}
-
-func newMirrorWriter(o MirrorOptions, api mirrorAPI) *MirrorWriter {
-	return &MirrorWriter{
-		o: o, api: api, limiter: rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), loop: reconcile.NewLoop(nil),
+		limiter:   rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), loop: reconcile.NewLoop(nil),
 		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstAgain, lastAgain),
-		jitter: func() time.Duration { return rand.N(maxJitter) },
 		wanted: map[string]wantedMirror{}, kept: map[string]string{}, refused: map[string][]byte{}, tasks: map[string]*mirrorTask{},
 	}
 }
@@ -268,7 +248,7 @@ func (w *MirrorWriter) due(name string, now time.Time) (a mirrorAction, wait tim
 		w.tasks[name] = task
 	}
 	if what := a.what + " " + a.want.digest; task.what != what {
-		task.what, task.due = what, now.Add(w.jitter())
+		task.what, task.due = what, now.Add(rand.N(maxJitter))
 		if a.what == deleteMirror {
 			task.due = task.due.Add(goneFor)
 		}
@@ -294,7 +274,7 @@ func (w *MirrorWriter) look(ctx context.Context, name string) time.Duration {
 	if _, wait := w.due(name, time.Now()); wait != 0 {
 		return wait
 	}
-	owner, wait := w.permitted(ctx)
+	policy, wait := w.permitted(ctx)
 	if wait != 0 {
 		return wait
 	}
@@ -307,7 +287,7 @@ func (w *MirrorWriter) look(ctx context.Context, name string) time.Duration {
 	}
 	limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
 	defer cancel()
-	err := w.take(limited, a, owner)
+	err := w.take(limited, a, policy.GetUID())
 	switch {
 	case ctx.Err() != nil:
 		return reconcile.Never
@@ -325,31 +305,32 @@ func (w *MirrorWriter) look(ctx context.Context, name string) time.Duration {
 }
 
 // permitted returns the policy that owns the mirrors, or how long this replica is not to write.
-func (w *MirrorWriter) permitted(ctx context.Context) (Owner, time.Duration) {
+func (w *MirrorWriter) permitted(ctx context.Context) (policy *unstructured.Unstructured, wait time.Duration) {
 	if w.o.Ready() != nil {
-		return Owner{}, w.rest(notReadyPause)
+		return nil, w.rest(notReadyPause)
 	}
 	limited, cancel := context.WithTimeout(ctx, mirrorTimeout)
 	defer cancel()
-	owner, err := w.api.owner(limited)
+	policy, err := w.policies.Get(limited, w.o.Policy, metav1.GetOptions{})
 	switch {
 	case ctx.Err() != nil:
-		return owner, reconcile.Never
+		return nil, reconcile.Never
 	case apierrors.IsNotFound(err):
-		return owner, w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing, so templates are not mirrored; restore it with helm upgrade --reset-then-reuse-values", w.o.Policy), nil)
+		return nil, w.hold(fmt.Sprintf("the ValidatingAdmissionPolicy %s is missing, so templates are not mirrored; restore it with helm upgrade --reset-then-reuse-values", w.o.Policy), nil)
 	case err != nil:
-		return owner, w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
-	case owner.Revision != w.o.Revision:
-		// No failure: the release has another version, which writes.
-		w.o.Logger.Debug("another version of the release mirrors templates", "own", w.o.Revision, "release", owner.Revision)
-		return owner, w.longer()
+		return nil, w.hold(fmt.Sprintf("reading the ValidatingAdmissionPolicy %s", w.o.Policy), w.explain("get", "validatingadmissionpolicies", err))
 	}
-	return owner, 0
+	if revision := policy.GetAnnotations()[MirrorRevisionKey(w.o.Prefix)]; revision != w.o.Revision {
+		// No failure: the release has another version, which writes.
+		w.o.Logger.Debug("another version of the release mirrors templates", "own", w.o.Revision, "release", revision)
+		return nil, w.longer()
+	}
+	return policy, 0
 }
 
 // take takes one action. Its error is one that is not about this mirror alone, or is not
 // known.
-func (w *MirrorWriter) take(ctx context.Context, a mirrorAction, owner Owner) error {
+func (w *MirrorWriter) take(ctx context.Context, a mirrorAction, policy types.UID) error {
 	w.mu.Lock()
 	task, now := w.tasks[a.name], time.Now()
 	task.last, task.rests = now, now.Add(w.pauses.When(a.name))
@@ -364,16 +345,16 @@ func (w *MirrorWriter) take(ctx context.Context, a mirrorAction, owner Owner) er
 	verb := "create"
 	switch a.what {
 	case makeMirror:
-		answer, err = w.api.create(ctx, c.object(a.name, w.o.Prefix, w.o.Policy, owner))
+		answer, err = w.templates.Create(ctx, c.object(a.name, w.o.Prefix, w.o.Policy, policy), metav1.CreateOptions{FieldManager: fieldManager})
 	case changeMirror:
 		verb = "update"
-		object := c.object(a.name, w.o.Prefix, w.o.Policy, owner)
+		object := c.object(a.name, w.o.Prefix, w.o.Policy, policy)
 		object.SetUID(a.object.UID)
 		object.SetResourceVersion(a.object.ResourceVersion)
-		answer, err = w.api.update(ctx, object)
+		answer, err = w.templates.Update(ctx, object, metav1.UpdateOptions{FieldManager: fieldManager})
 	case deleteMirror:
 		verb = "delete"
-		err = w.api.delete(ctx, a.name, a.object.UID, a.object.ResourceVersion)
+		err = w.templates.Delete(ctx, a.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.object.UID, ResourceVersion: &a.object.ResourceVersion}})
 	}
 	switch {
 	case err == nil:
@@ -460,30 +441,4 @@ func (w *MirrorWriter) rest(d time.Duration) time.Duration {
 	defer w.mu.Unlock()
 	w.heldUntil = time.Now().Add(d)
 	return d
-}
-
-// clusterMirrors makes the requests of a cluster.
-type clusterMirrors struct {
-	templates, policies dynamic.NamespaceableResourceInterface
-	policy, revision    string
-}
-
-func (c clusterMirrors) owner(ctx context.Context) (Owner, error) {
-	o, err := c.policies.Get(ctx, c.policy, metav1.GetOptions{})
-	if err != nil {
-		return Owner{}, err
-	}
-	return Owner{UID: o.GetUID(), Revision: o.GetAnnotations()[c.revision]}, nil
-}
-
-func (c clusterMirrors) create(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return c.templates.Create(ctx, object, metav1.CreateOptions{FieldManager: "pillion"})
-}
-
-func (c clusterMirrors) update(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return c.templates.Update(ctx, object, metav1.UpdateOptions{FieldManager: "pillion"})
-}
-
-func (c clusterMirrors) delete(ctx context.Context, name string, uid types.UID, version string) error {
-	return c.templates.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 }

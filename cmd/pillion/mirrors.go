@@ -27,7 +27,7 @@ func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set
 	}
 	w := store.NewMirrorWriter(store.MirrorOptions{
 		Client: client, Prefix: c.AnnotationPrefix, Values: compile.Values, Policy: c.MirrorPolicy, Revision: c.MirrorRevision,
-		Ready: ready, Verdicts: status.ObserveMirrors, Logger: log,
+		Ready: ready, Verdicts: func(v []store.Verdict) { status.Observe("mirrors", v) }, Logger: log,
 	})
 	set.OnMirrors(w.Observe)
 	return w.Run, nil

@@ -41,7 +41,7 @@ func newNamespacedTemplates(c serveConfig, client kubernetes.Interface, metadata
 	if n.served = c.NamespacedTemplates; n.served {
 		set.Attach(n.Namespaced)
 	}
-	n.OnVerdicts(n.status.ObserveNamespace)
+	n.OnVerdicts(n.status.Observe)
 	return n
 }
 

@@ -424,6 +424,6 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, name
 	options.Sources = append(options.Sources, store.Cluster(client, c.AnnotationPrefix, options.Logger))
 	set := store.New(options)
 	status := store.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
-	set.OnVerdicts(status.Observe)
+	set.OnVerdicts(func(v []store.Verdict) { status.Observe("templates", v) })
 	return set, status, nil
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,30 +19,9 @@ func NewNamespacedStatusWriter(client metadata.Interface, group string, logger *
 	resource := client.Resource(schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: NamespacedResource})
 	w := newStatusWriter(func(ctx context.Context, key string, data []byte) error {
 		namespace, name, _ := strings.Cut(key, "/")
-		_, err := resource.Namespace(namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "pillion"}, "status")
+		_, err := resource.Namespace(namespace).Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 		return err
 	}, logger)
 	w.kind, w.resource, w.uncounted = v1alpha1.NamespacedKind, NamespacedResource, true
 	return w
-}
-
-// ObserveNamespace takes the verdicts on all templates of a namespace. It does not wait. The caller
-// must not change them afterwards.
-func (w *StatusWriter) ObserveNamespace(namespace string, verdicts []Verdict) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, name := range w.inNamespace[namespace] {
-		if !slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Object.Name == name }) {
-			delete(w.verdicts, name)
-			delete(w.words, name)
-			w.pauses.Forget(name)
-		}
-	}
-	delete(w.inNamespace, namespace)
-	for i := range verdicts {
-		name := verdicts[i].Object.Name
-		w.inNamespace[namespace] = append(w.inNamespace[namespace], name)
-		w.verdicts[name] = &verdicts[i]
-		w.loop.Add(name)
-	}
 }

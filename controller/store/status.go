@@ -25,6 +25,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
+// fieldManager is the name of Pillion's writes in managedFields.
+const fieldManager = "pillion"
+
 const (
 	// Ready is the condition that reports whether a template is usable.
 	Ready = "Ready"
@@ -61,7 +64,6 @@ type StatusWriter struct {
 	uncounted bool
 	patch     func(ctx context.Context, name string, data []byte) error
 	logger    *slog.Logger
-	jitter    func() time.Duration
 	loop      *reconcile.Loop
 	// pauses are how long a word stands that was written, and counts bounds the writes that are
 	// about numbers alone.
@@ -69,17 +71,15 @@ type StatusWriter struct {
 	counts *rate.Limiter
 
 	mu sync.Mutex
-	// templates and mirrors are the newest verdicts, verdicts are all of them by name; words
-	// what was last said of each.
-	templates, mirrors []Verdict
-	verdicts           map[string]*Verdict
-	words              map[string]*word
+	// verdicts are the newest ones, and words what was last said of each. Their keys, which are
+	// those of the loop, are the group and the name of the object. groups has the keys of each group.
+	verdicts map[string]*Verdict
+	words    map[string]*word
+	groups   map[string][]string
 	// namespaces has in how many namespaces each template is in force, as far as it is
 	// counted.
 	namespaces map[string]int
 	failure    string
-	// inNamespace has the names of the verdicts of [StatusWriter.ObserveNamespace].
-	inNamespace map[string][]string
 }
 
 // word is what this replica has to say of an object.
@@ -97,44 +97,41 @@ type word struct {
 func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger) *StatusWriter {
 	resource := client.Resource(schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource})
 	return newStatusWriter(func(ctx context.Context, name string, data []byte) error {
-		_, err := resource.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: "pillion"}, "status")
+		_, err := resource.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 		return err
 	}, logger)
 }
 
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
-		kind: v1alpha1.Kind, resource: Resource, inNamespace: map[string][]string{},
+		kind: v1alpha1.Kind, resource: Resource, groups: map[string][]string{},
 		patch: patch, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop(nil),
 		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, lastPause), counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
-		jitter: func() time.Duration { return rand.N(maxJitter) },
 	}
 }
 
-// Observe takes the verdicts on all templates of the cluster that there are. It does not wait.
-// The caller must not change them afterwards.
-func (w *StatusWriter) Observe(verdicts []Verdict) { w.observe(&w.templates, verdicts) }
-
-// ObserveMirrors is Observe for the mirrors.
-func (w *StatusWriter) ObserveMirrors(verdicts []Verdict) { w.observe(&w.mirrors, verdicts) }
-
-func (w *StatusWriter) observe(which *[]Verdict, verdicts []Verdict) {
+// Observe takes the verdicts on all objects of a group: the templates of the cluster, the mirrors,
+// or the templates of one namespace. It does not wait. The caller must not change them afterwards.
+func (w *StatusWriter) Observe(group string, verdicts []Verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	*which = verdicts
-	clear(w.verdicts)
-	for _, all := range [][]Verdict{w.mirrors, w.templates} {
-		for i := range all {
-			w.verdicts[all[i].Object.Name] = &all[i]
+	before := w.groups[group]
+	delete(w.groups, group)
+	for _, key := range before {
+		delete(w.verdicts, key)
+	}
+	for i := range verdicts {
+		key := group + " " + verdicts[i].Object.Name
+		w.groups[group] = append(w.groups[group], key)
+		w.verdicts[key] = &verdicts[i]
+		w.loop.Add(key)
+	}
+	for _, key := range before {
+		if w.verdicts[key] == nil {
+			delete(w.words, key)
+			w.pauses.Forget(key)
 		}
 	}
-	for name := range w.words {
-		if w.verdicts[name] == nil {
-			delete(w.words, name)
-			w.pauses.Forget(name)
-		}
-	}
-	w.lookAtAll()
 }
 
 // Counted takes in how many namespaces each template is in force. It does not wait. The
@@ -143,12 +140,8 @@ func (w *StatusWriter) Counted(namespaces map[string]int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.namespaces = namespaces
-	w.lookAtAll()
-}
-
-func (w *StatusWriter) lookAtAll() {
-	for name := range w.verdicts {
-		w.loop.Add(name)
+	for key := range w.verdicts {
+		w.loop.Add(key)
 	}
 }
 
@@ -159,9 +152,9 @@ func (w *StatusWriter) Run(ctx context.Context) error {
 }
 
 // look writes the status of one object if it is due, and returns when to look again.
-func (w *StatusWriter) look(ctx context.Context, name string) time.Duration {
+func (w *StatusWriter) look(ctx context.Context, key string) time.Duration {
 	now := time.Now()
-	v, wait := w.due(name, now)
+	v, wait := w.due(key, now)
 	switch {
 	case wait != 0:
 		return wait
@@ -169,27 +162,27 @@ func (w *StatusWriter) look(ctx context.Context, name string) time.Duration {
 		return countRetry
 	}
 	w.mu.Lock()
-	if said := w.words[name]; said != nil {
-		said.due = now.Add(w.pauses.When(name))
+	if said := w.words[key]; said != nil {
+		said.due = now.Add(w.pauses.When(key))
 	}
 	w.mu.Unlock()
-	w.write(ctx, v)
-	_, wait = w.due(name, time.Now())
+	w.write(ctx, key, v)
+	_, wait = w.due(key, time.Now())
 	return wait
 }
 
 // due returns the verdict on an object, and how long its status is not to be written.
-func (w *StatusWriter) due(name string, now time.Time) (v Verdict, wait time.Duration) {
+func (w *StatusWriter) due(key string, now time.Time) (v Verdict, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	latest := w.verdicts[name]
+	latest := w.verdicts[key]
 	if latest == nil {
 		return v, reconcile.Never
 	}
 	v = *latest
-	n, counted := w.namespaces[name]
+	n, counted := w.namespaces[v.Object.Name]
 	v.count(n, counted)
-	wait = w.say(v, now).due.Sub(now)
+	wait = w.say(key, v, now).due.Sub(now)
 	switch {
 	case v.written():
 		return v, reconcile.Never
@@ -200,12 +193,12 @@ func (w *StatusWriter) due(name string, now time.Time) (v Verdict, wait time.Dur
 }
 
 // say brings the word on an object up to date.
-func (w *StatusWriter) say(v Verdict, now time.Time) *word {
-	said, name := w.words[v.Object.Name], v.Object.Name
+func (w *StatusWriter) say(key string, v Verdict, now time.Time) *word {
+	said := w.words[key]
 	if text := v.text(); said == nil || said.text != text {
-		said = &word{text: text, due: now.Add(w.jitter()), namespaces: v.namespaces, shown: v.shown(), shownSince: now}
-		w.words[name] = said
-		w.pauses.Forget(name)
+		said = &word{text: text, due: now.Add(rand.N(maxJitter)), namespaces: v.namespaces, shown: v.shown(), shownSince: now}
+		w.words[key] = said
+		w.pauses.Forget(key)
 		return said
 	}
 	if shown := v.shown(); said.shown != shown {
@@ -214,9 +207,9 @@ func (w *StatusWriter) say(v Verdict, now time.Time) *word {
 	}
 	if said.namespaces != v.namespaces {
 		said.namespaces = v.namespaces
-		w.pauses.Forget(name)
+		w.pauses.Forget(key)
 		if v.saysAll() {
-			said.due = now.Add(w.jitter())
+			said.due = now.Add(rand.N(maxJitter))
 		}
 		said.wait(v)
 	}
@@ -297,7 +290,7 @@ func (v Verdict) saysAll() bool {
 	return b != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
 }
 
-func (w *StatusWriter) write(ctx context.Context, v Verdict) {
+func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	data, err := json.Marshal(map[string]any{
@@ -310,7 +303,7 @@ func (w *StatusWriter) write(ctx context.Context, v Verdict) {
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		// Somebody was first; what the object is now comes from the watch.
-		w.forget(v.Object.Name)
+		w.forget(key)
 	case apierrors.IsForbidden(err):
 		w.fail(fmt.Sprintf("missing permission: the verb patch on %s/status: %v", w.resource, err))
 	case err != nil && ctx.Err() == nil:
@@ -321,13 +314,13 @@ func (w *StatusWriter) write(ctx context.Context, v Verdict) {
 }
 
 // forget lets the next verdict on an object be written without a pause.
-func (w *StatusWriter) forget(name string) {
+func (w *StatusWriter) forget(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.pauses.Forget(name)
-	if said := w.words[name]; said != nil {
-		said.due = time.Now().Add(w.jitter())
-		if v := w.verdicts[name]; v != nil {
+	w.pauses.Forget(key)
+	if said := w.words[key]; said != nil {
+		said.due = time.Now().Add(rand.N(maxJitter))
+		if v := w.verdicts[key]; v != nil {
 			said.wait(*v)
 		}
 	}

@@ -102,7 +102,7 @@ func (s *stored) replica(t *testing.T, judge func(Object) Verdict) *StatusWriter
 		defer mu.Unlock()
 		if len(o.ResourceVersion) > len(newest) {
 			newest = o.ResourceVersion
-			w.Observe([]Verdict{judge(o)})
+			w.Observe("", []Verdict{judge(o)})
 		}
 	})
 	runtest.Start(t, w.Run)
@@ -217,7 +217,7 @@ func TestManyNumbersAreWrittenOneAfterTheOther(t *testing.T) {
 			v.Object.Status = v.status()
 			all = append(all, v)
 		}
-		w.Observe(all)
+		w.Observe("", all)
 		w.Counted(counts)
 		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
 		defer cancel()
@@ -304,7 +304,7 @@ func TestAMissingPermissionForTheStatusIsNamedOnceAndTriedAgain(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
-		w.Observe([]Verdict{saying("h", Compiled, "ok")(Object{Name: "a", Generation: 1})})
+		w.Observe("", []Verdict{saying("h", Compiled, "ok")(Object{Name: "a", Generation: 1})})
 		time.Sleep(10 * time.Minute)
 		cancel()
 		<-done

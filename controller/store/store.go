@@ -145,12 +145,8 @@ func (t *Templates) Before() []*templates.Set {
 // [Templates.Sources] tells, and stays ready. One that is proven wrong does not.
 func (t *Templates) Ready() error {
 	var missing []string
-	for _, s := range t.sources {
-		if cached, ok := s.(Cached); ok {
-			if err := cached.State().Wrong; err != nil {
-				missing = append(missing, err.Error())
-			}
-		}
+	if state, ok := t.State(); ok && state.Wrong != nil {
+		missing = append(missing, state.Wrong.Error())
 	}
 	for _, s := range t.Sources() {
 		switch {

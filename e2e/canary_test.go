@@ -121,7 +121,6 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	if !maps.Equal(got, inShare(30)) || len(got) == 0 || len(got) == deployments {
 		t.Errorf("30 %% of %d Deployments are %v, want %v", deployments, got, inShare(30))
 	}
-	t.Attr("deployments-with-the-canary-of-20-at-30-percent", fmt.Sprint(len(got)))
 	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.Contains(table, "SHARE") || !strings.Contains(table, " 30 ") {
 		t.Errorf("kubectl get sct says\n%s", table)
 	}

@@ -54,7 +54,6 @@ func (g *certsGround) testRotation(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &said)
 	}
-	t.Attr("rotate", result.String())
 	if result.Failed != 0 || result.Uninjected != 0 || result.BrokenPlanned != 0 {
 		t.Errorf("%s, and %d of %d connections not verified; want none failed, uninjected or unverified\n%s", result, result.BrokenPlanned, result.Handshakes, &said)
 	}
@@ -318,14 +317,13 @@ func (g *certsGround) testCainjector(t *testing.T) {
 		t.Errorf("revoking a CA that cainjector publishes: %v\n%s", err, out)
 	}
 	expectNoError(t, publish(t.Context(), g.client, configuration, nil))
-	took := eventually(t, soon, func() error {
+	eventually(t, soon, func() error {
 		bundle, err := g.bundle(t.Context())
 		if err == nil && !bytes.Equal(bundle, certificatePEM(ca)) {
 			err = fmt.Errorf("cainjector published\n%s", bundle)
 		}
 		return err
 	})
-	t.Attr("cainjector-healed", took.Round(time.Millisecond).String())
 }
 
 func (g *certsGround) testCertManagerPublishing(t *testing.T) {

@@ -50,8 +50,7 @@ func TestTheLabelFollowsTheRequiredTemplates(t *testing.T) {
 	other := newNamespace(t, nil, map[string]string{"team": unique("team")})
 	expectNoError(t, there.hasLabel(t, false))
 	m.apply(t)
-	took := eventually(t, soon, func() error { return there.hasLabel(t, true) })
-	t.Attr("label-after-a-template", took.String())
+	eventually(t, soon, func() error { return there.hasLabel(t, true) })
 	write := func(patch string, subresources ...string) map[string]string {
 		t.Helper()
 		got, err := client.CoreV1().Namespaces().Patch(t.Context(), there.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
@@ -330,7 +329,6 @@ func TestPillionIsCalledForWhoAsksAndForNobodyElse(t *testing.T) {
 		if sidecar(pod, name) == nil != (c.want == 0) {
 			t.Errorf("%s: the pod has the containers %s", why, containerNames(pod))
 		}
-		t.Attr("calls-for-"+strings.ReplaceAll(why, " ", "-"), fmt.Sprint(c.want))
 	}
 }
 
@@ -343,8 +341,7 @@ func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T
 		t.Errorf("with the annotation comes %q, want enabled", got)
 	}
 	defer func() { // Pillion has proven itself
-		took := eventually(t, soon, func() error { return again.hasInjection(t, "enforced") })
-		t.Attr("enforced-after-the-annotation", took.String())
+		eventually(t, soon, func() error { return again.hasInjection(t, "enforced") })
 	}()
 	if pod, err := n.preview(t, newPod("next", nil)); err != nil || sidecar(pod, "fluent-bit") == nil {
 		t.Errorf("the very next pod: %v", err)
@@ -395,13 +392,12 @@ func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
 		})
 	}
 	m.apply(t)
-	took := eventually(t, soon, func() error {
+	eventually(t, soon, func() error {
 		if n.labels(t)[injectionLabel] == "" {
 			return fmt.Errorf("the labels are %v", n.labels(t))
 		}
 		return nil
 	})
-	t.Attr("injection-label-after-a-template", took.String())
 	// Nobody asked: it stays enabled, until the template is required.
 	asks := newNamespace(t, asking(m.name), nil)
 	eventually(t, soon, func() error { return asks.hasInjection(t, "enforced") })

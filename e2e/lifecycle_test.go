@@ -192,7 +192,6 @@ func heldUp(t *testing.T, n *namespace) {
 			t.Fatalf("pod %d while the new replica is held up: %v", tried, err)
 		}
 	}
-	t.Attr("pods-while-an-upgrade-is-held-up", fmt.Sprintf("%d tried, all injected", tried))
 }
 
 // inUseData is the data of the ConfigMap of templates in use.
@@ -218,9 +217,7 @@ func clean(objects string) string {
 func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	labels := newLabelled(t)
 	kill(t)
-	began := time.Now()
 	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
-	t.Attr("helm-uninstall-without-pods", time.Since(began).Round(10*time.Millisecond).String())
 	rolledOut(t, ground.Namespace)
 	for _, n := range []*namespace{labels.set, labels.byHand, labels.required} {
 		if _, err := n.create(t, newPod("free", nil)); err != nil {
@@ -304,11 +301,9 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 	// becomes waits until pods of the namespaces become nothing else any more, and says how soon.
 	becomes := func(what string, want string, among ...*namespace) {
 		t.Helper()
-		began := time.Now()
 		for _, n := range among {
 			loads[n].becomes(t, want)
 		}
-		t.Attr(strings.NewReplacer(" ", "-", ",", "").Replace(what), fmt.Sprintf("%s after %s", want, time.Since(began).Round(time.Millisecond)))
 	}
 	both := []*namespace{strict, required}
 	becomes("before", injected, both...)
@@ -437,11 +432,10 @@ func TestWhatTheWebhookForNamespacesMissesIsMadeUpFor(t *testing.T) {
 		}
 	}
 	scale(t, 1)
-	took := eventually(t, soon, func() error {
+	eventually(t, soon, func() error {
 		if err := stripped.hasLabel(t, true); err != nil {
 			return err
 		}
 		return missed.hasLabel(t, true)
 	})
-	t.Attr("labels-made-up-for", took.String())
 }

@@ -335,7 +335,6 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 		if c := l.counts(); c[refused]+c[bare] > 0 {
 			t.Errorf("pods of a namespace that %s: %s", what, l)
 		}
-		t.Attr("pods-while-edits-are-taken-back", l.String())
 	}
 }
 

@@ -338,9 +338,7 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	}
 	before := pods()
 	m.version(t, n, "ship.example.com/shipper:2", "info")
-	began := time.Now()
 	out := must(t, "", "pillion", "rollout", m.name, "--in-place", "--wave=2", "--timeout=90s")
-	t.Attr("rollout-in-place-of-two-pods", time.Since(began).Round(100*time.Millisecond).String())
 	if !strings.Contains(out, m.name+": ship.example.com/shipper:1 becomes ship.example.com/shipper:2") || !strings.Contains(out, "done: 2 pods were changed in place") {
 		t.Errorf("it says\n%s", out)
 	}
@@ -359,8 +357,6 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 		if pod.Annotations[statusAnnotation] == was.Annotations[statusAnnotation] {
 			t.Errorf("the record of pod %s is as it was: %s", pod.Name, pod.Annotations[statusAnnotation])
 		}
-		t.Attr("app-started", fmt.Sprintf("%s before, %s after; restarts %d and %d; sidecar restarts %d and %d", appWas.State.Running.StartedAt.UTC().Format(time.TimeOnly), app.State.Running.StartedAt.UTC().Format(time.TimeOnly),
-			appWas.RestartCount, app.RestartCount, sideWas.RestartCount, side.RestartCount))
 	}
 	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "2 of 2 pods up to date") {
 		t.Errorf("a second look says\n%s", out)

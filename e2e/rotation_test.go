@@ -74,7 +74,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	injects(t, n, "fluent-bit")
 	load := underLoad(t, n, "fluent-bit")
 	expectNoError(t, client.CoreV1().Secrets(home).Delete(t.Context(), caSecret, metav1.DeleteOptions{}))
-	took := eventually(t, 2*soon, func() error {
+	eventually(t, 2*soon, func() error {
 		if err := r.verified(t.Context()); err != nil {
 			t.Errorf("while certificates are replaced: %v", err)
 		}
@@ -86,12 +86,10 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	if c := load.counts(); c[refused]+c[bare] > 0 || c[injected] < 10 {
 		t.Errorf("pods while certificates are replaced: %s, want many, and all injected", load)
 	}
-	t.Attr("rotation", fmt.Sprintf("%d certificates of %d CAs in %s, pods: %s", len(r.leaves), len(r.cas), took, load))
 
-	for what, bundle := range map[string][]byte{"emptied": nil, "foreign": newIssuer(t).PEM()} {
+	for _, bundle := range [][]byte{nil, newIssuer(t).PEM()} {
 		expectNoError(t, publish(t.Context(), client, r.webhooks, bundle))
-		took := eventually(t, healBound, func() error { return r.verified(t.Context()) })
-		t.Attr(what+"-caBundle-restored", took.String())
+		eventually(t, healBound, func() error { return r.verified(t.Context()) })
 		injects(t, n, "fluent-bit")
 	}
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,9 +14,7 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	strict := newNamespace(t, asking("fluent-bit"), enforced())
 	injects(t, strict, "fluent-bit")
 	labels := newLabelled(t)
-	began := time.Now()
 	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
-	t.Attr("helm-uninstall", time.Since(began).Round(10*time.Millisecond).String())
 	rolledOut(t, ground.Namespace)
 	if err := labels.left(t, false); err != nil {
 		t.Errorf("after the uninstall: %v", err)
@@ -40,10 +37,8 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	}
 
 	does(t, "kubectl delete namespace pillion-system-proof")
-	began = time.Now()
 	install(t)
 	injects(t, strict, "fluent-bit")
-	t.Attr("helm-install-to-injected-pod", time.Since(began).Round(10*time.Millisecond).String())
 	eventually(t, soon, func() error { return proven("1") })
 }
 

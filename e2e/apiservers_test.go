@@ -112,10 +112,12 @@ func TestWithSeveralAPIServersTheProofsOfAReplicaAskAnyOfThem(t *testing.T) {
 			}
 			for line := range bytes.Lines(log) {
 				var entry struct {
-					ObjectRef struct{ Namespace string }
+					Verb      string
+					ObjectRef struct{ Resource, Namespace string }
 					User      struct{ Extra map[string][]string }
 				}
-				if json.Unmarshal(line, &entry) != nil || entry.ObjectRef.Namespace != proofNamespace { // the last line may be half of one
+				err := json.Unmarshal(line, &entry) // the last line may be half of one
+				if of := entry.ObjectRef; err != nil || entry.Verb != "create" || of.Resource != "pods" || of.Namespace != proofNamespace {
 					continue
 				}
 				token := fmt.Sprint(entry.User.Extra["authentication.kubernetes.io/credential-id"])

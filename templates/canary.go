@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -180,7 +181,7 @@ func (t *Template) compileAsStable(stable *Template) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of the template %s: %w", stable.name, err)
 	}
-	spec, err := manifest.DecodeJSON(text)
+	spec, err := rawjson.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of the template %s: %w", stable.name, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -525,7 +526,7 @@ func (c *compiler) fragment(t *Template, at *manifest.Path) {
 		c.problem(at, "is missing; it must be a fragment of a pod: "+fragmentRoots)
 		return
 	}
-	v, err := manifest.DecodeJSON(t.spec.Inject)
+	v, err := rawjson.Decode(t.spec.Inject)
 	if err != nil {
 		c.problem(at, "cannot be read: "+show.Plain(err.Error()))
 		return

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -22,7 +22,7 @@ func canonical(values map[string]any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := manifest.DecodeJSON(data)
+	v, err := rawjson.Decode(data)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func hashOf(spec v1alpha1.SidecarTemplateSpec, values any, foreign []string) str
 	if err != nil {
 		panic(fmt.Sprintf("templates: encoding a spec that was decoded: %v", err))
 	}
-	object, err := manifest.DecodeJSON(data)
+	object, err := rawjson.Decode(data)
 	if err != nil {
 		panic(fmt.Sprintf("templates: decoding a spec that was encoded: %v", err))
 	}

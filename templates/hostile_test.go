@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // everywhere has one parameter in every place where text can be: a whole value,
@@ -95,7 +95,7 @@ func TestAValueNeverChangesTheFragmentsStructure(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("got  %q\nwant %q", got, want)
 		}
-		inner, err := manifest.DecodeJSON([]byte(got["metadata"].(map[string]any)["annotations"].(map[string]any)["json"].(string)))
+		inner, err := rawjson.Decode([]byte(got["metadata"].(map[string]any)["annotations"].(map[string]any)["json"].(string)))
 		if err != nil || !reflect.DeepEqual(inner, raw(t, annotations["t.pillion.dev/json"])) {
 			rt.Fatalf("toJson gives %v, %v", inner, err)
 		}

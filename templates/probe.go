@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -29,7 +30,7 @@ type probeInput struct {
 // one with much of what pods have.
 var probeInputs = sync.OnceValue(func() [2]probeInput {
 	pod := func(data []byte) map[string]any {
-		v, err := manifest.DecodeJSON(data)
+		v, err := rawjson.Decode(data)
 		if err != nil {
 			panic(fmt.Sprintf("templates: reading an embedded pod: %v", err))
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // read returns a file of testdata.
@@ -44,7 +44,7 @@ func compiledWith(t testing.TB, text []byte, o Options) *Template {
 // raw decodes JSON as pods are.
 func raw(t testing.TB, text string) map[string]any {
 	t.Helper()
-	v, err := manifest.DecodeJSON([]byte(text))
+	v, err := rawjson.Decode([]byte(text))
 	if err != nil {
 		t.Fatalf("decoding %s: %v", text, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -210,7 +210,7 @@ func decodeAny(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	return podschema.Decode(raw)
+	return rawjson.Decode(raw)
 }
 
 // delete answers for the deletion of a template. Without the template, pods that ask

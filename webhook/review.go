@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 const (
@@ -79,7 +80,7 @@ func (l *last[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 }
 
 // read decodes a JSON text into a Go value. It treats duplicate names, case and invalid UTF-8 as
-// kube-apiserver does, and as [podschema.Decode]: the last of several counts, names differ in
+// kube-apiserver does, and as [rawjson.Decode]: the last of several counts, names differ in
 // case, and what is not UTF-8 is replaced.
 func read(text []byte, into any) error {
 	return json.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -202,7 +203,7 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	}
 	metadata := make(map[string]any, len(fields))
 	for name, text := range fields {
-		value, err := podschema.Decode(text)
+		value, err := rawjson.Decode(text)
 		if err != nil {
 			return nil, Malformed("the review's object is not a pod: metadata.%.64s: %v", name, err)
 		}
@@ -308,7 +309,7 @@ func (r *Review) OldPod() (map[string]any, error) {
 				container["image"] = c.Image
 			}
 			if !c.Resources.isAbsent() {
-				if container["resources"], err = podschema.Decode(c.Resources); err != nil {
+				if container["resources"], err = rawjson.Decode(c.Resources); err != nil {
 					return nil, Malformed("the review's old object is no Pod: %v", err)
 				}
 			}

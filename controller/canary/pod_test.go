@@ -27,7 +27,7 @@ const sidecar = `{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metad
 func podOf(t testing.TB, recorded, status string) map[string]any {
 	t.Helper()
 	text := fmt.Sprintf(`{"metadata":{"annotations":{"pillion.dev/status":%q}},"spec":{"initContainers":[{"name":"side"},{"name":"other"}],"containers":[{"name":"app"}]},"status":%s}`, recorded, status)
-	v, err := rawjson.Decode([]byte(text), nil)
+	v, err := rawjson.Decode([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (list List) Each(ctx context.Context, namespace string, visit func(pod map[
 			tooLarge++
 			return nil
 		}
-		decoded, err := rawjson.Decode(text, nil)
+		decoded, err := rawjson.Decode(text)
 		if err != nil {
 			return err
 		}

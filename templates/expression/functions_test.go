@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // evaluate gives an expression's value for a pod.
@@ -28,7 +28,7 @@ func evaluate(t *testing.T, source string, pod map[string]any) (any, error) {
 
 func decode(t *testing.T, text string) map[string]any {
 	t.Helper()
-	v, err := manifest.DecodeJSON([]byte(text))
+	v, err := rawjson.Decode([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

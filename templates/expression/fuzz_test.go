@@ -10,8 +10,8 @@ import (
 	"unicode"
 
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -56,7 +56,7 @@ func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
 		return env
 	}
 	env, compiled := environment(f), 0
-	decoded, err := manifest.DecodeJSON([]byte(fuzzedPod))
+	decoded, err := rawjson.Decode([]byte(fuzzedPod))
 	if err != nil {
 		f.Fatal(err)
 	}

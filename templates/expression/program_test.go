@@ -13,7 +13,7 @@ import (
 	"github.com/google/cel-go/interpreter"
 	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -35,7 +35,7 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 	}
 	e.Declare("greeting", e.Compile("'hello ' + params.text", Place{}))
 	e.Declare("broken", e.Compile("string(1 / (params.port - params.port))", Place{}))
-	pod, err := manifest.DecodeJSON([]byte(`{"metadata":{"name":"p","labels":{"b":"2","a":"1","c":"3"}},"spec":{"containers":[{"name":"x","ports":[{"containerPort":8080}]},{"name":"y"}]}}`))
+	pod, err := rawjson.Decode([]byte(`{"metadata":{"name":"p","labels":{"b":"2","a":"1","c":"3"}},"spec":{"containers":[{"name":"x","ports":[{"containerPort":8080}]},{"name":"y"}]}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

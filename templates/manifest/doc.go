@@ -4,6 +4,6 @@
 // in the file, and in which ways it does not fit a Go type. It decides nothing about
 // what a manifest means.
 //
-// It may import templates/show, templates/nearest and templates/v1alpha1; no other
-// package of this module.
+// It may import templates/show, templates/nearest, templates/rawjson and
+// templates/v1alpha1; no other package of this module.
 package manifest

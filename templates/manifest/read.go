@@ -1,11 +1,8 @@
 package manifest
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"regexp"
 	"strconv"
@@ -14,6 +11,7 @@ import (
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -51,7 +49,7 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 			return nil, s.unreadable(err)
 		}
 	}
-	v, err := DecodeJSON(text)
+	v, err := rawjson.Decode(text)
 	if err != nil {
 		return nil, errorf("reading the manifest as JSON: %s", show.Plain(err.Error()))
 	}
@@ -112,20 +110,6 @@ func (s *Source) unreadable(err error) *Error {
 		message = strings.Replace(message, found[0], "", 1)
 	}
 	return &Error{Line: line, Message: "reading the manifest as YAML: " + strings.TrimPrefix(message, "yaml: ")}
-}
-
-// DecodeJSON decodes exactly one value, numbers as json.Number.
-func DecodeJSON(data []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("there is more after the first value")
-	}
-	return v, nil
 }
 
 // FormatNumber writes a finite number as JSON has it.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -216,7 +217,7 @@ func FuzzInstallersValues(f *testing.F) {
 		if len(text) > maxFuzzed {
 			return
 		}
-		decoded, err := manifest.DecodeJSON([]byte(text))
+		decoded, err := rawjson.Decode([]byte(text))
 		values, ok := decoded.(map[string]any)
 		if err != nil || !ok {
 			return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/nearest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -51,7 +52,7 @@ func (c *compiler) installersDefaults(declared []v1alpha1.Parameter) map[string]
 // default. A map is overlaid key by key, as annotations overlay it.
 func withInstallersDefault(d v1alpha1.Parameter, value any) (v1alpha1.Parameter, error) {
 	var below any
-	if v, err := manifest.DecodeJSON(d.Default); err == nil {
+	if v, err := rawjson.Decode(d.Default); err == nil {
 		below = v
 	}
 	raw, err := json.Marshal(overlaid(d.Type, below, value))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/image"
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -134,7 +135,7 @@ func parseImage(s string) (any, error) {
 	return s, nil
 }
 
-func parseJSON(s string) (any, error) { return manifest.DecodeJSON([]byte(s)) }
+func parseJSON(s string) (any, error) { return rawjson.Decode([]byte(s)) }
 
 func compareAs[T cmp.Ordered](a, b any) int { return cmp.Compare(a.(T), b.(T)) }
 
@@ -331,7 +332,7 @@ func (s *scalar) accepts(v any, text string) bool {
 // fromManifest reads a value that the manifest gives as text, or in the type's
 // own JSON form.
 func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
-	v, err := manifest.DecodeJSON(raw)
+	v, err := rawjson.Decode(raw)
 	if err != nil {
 		return nil, err
 	}

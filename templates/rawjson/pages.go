@@ -34,7 +34,7 @@ func Pages(page func(next string) (io.ReadCloser, error), item func(text []byte)
 func pageOf(body io.ReadCloser, item func(text []byte) error) (next string, err error) {
 	defer body.Close()
 	err = List(body, func(text []byte) error {
-		decoded, err := Decode(text, nil)
+		decoded, err := Decode(text)
 		metadata, _ := decoded.(map[string]any)
 		next, _ = metadata["continue"].(string)
 		return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -18,61 +17,33 @@ import (
 // Decode decodes one JSON value into maps, slices, strings, booleans, nil, and
 // [json.Number]s, which keep all digits. It treats duplicate names, case and invalid UTF-8 as
 // kube-apiserver does: the last of several counts, names differ in case, and what is not
-// UTF-8 is replaced. Common has texts and numbers, by how JSON writes them, that are not to be
-// made anew each time; nil for none.
-func Decode(text []byte, common map[string]any) (any, error) { return DecodeWithout(text, common) }
+// UTF-8 is replaced.
+func Decode(text []byte) (any, error) { return DecodeWithout(text) }
 
 // DecodeWithout is [Decode] without the value at a path of fields.
-func DecodeWithout(text []byte, common map[string]any, path ...string) (any, error) {
-	d := decoders.Get().(*decoder)
-	d.common, d.buffer = common, *bytes.NewBuffer(text)
-	d.json.Reset(&d.buffer, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	v, err := d.value(d.json.PeekKind(), path)
-	if err == nil {
-		err = d.end()
-	}
-	d.json.Reset(nothing{}) // the text is not kept
-	d.buffer = bytes.Buffer{}
-	decoders.Put(d)
-	return v, err
-}
-
-// decoder decodes one text at a time.
-type decoder struct {
-	json   *jsontext.Decoder
-	buffer bytes.Buffer
-	common map[string]any
-}
-
-var decoders = sync.Pool{New: func() any { return &decoder{json: jsontext.NewDecoder(nothing{})} }}
-
-// nothing is an empty text.
-type nothing struct{}
-
-func (nothing) Read([]byte) (int, error) { return 0, io.EOF }
-
-// end returns an error if something follows the value.
-func (d *decoder) end() error {
-	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the value")
-	}
-	return nil
-}
-
-// value decodes the next value, which is of the given kind, without what is at a path in it.
-func (d *decoder) value(kind jsontext.Kind, without []string) (any, error) {
-	switch kind {
-	case '{':
-		return d.object(without)
-	case '[':
-		return d.array()
-	}
-	text, err := d.json.ReadValue()
+func DecodeWithout(text []byte, path ...string) (any, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	v, err := value(d, d.PeekKind(), path)
 	if err != nil {
 		return nil, err
 	}
-	if v, ok := d.common[string(text)]; ok {
-		return v, nil
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the value")
+	}
+	return v, nil
+}
+
+// value decodes the next value, which is of the given kind, without what is at a path in it.
+func value(d *jsontext.Decoder, kind jsontext.Kind, without []string) (any, error) {
+	switch kind {
+	case '{':
+		return object(d, without)
+	case '[':
+		return array(d)
+	}
+	text, err := d.ReadValue()
+	if err != nil {
+		return nil, err
 	}
 	switch kind {
 	case '"':
@@ -85,55 +56,48 @@ func (d *decoder) value(kind jsontext.Kind, without []string) (any, error) {
 	return nil, nil
 }
 
-func (d *decoder) object(without []string) (any, error) {
-	if _, err := d.json.ReadToken(); err != nil {
+func object(d *jsontext.Decoder, without []string) (any, error) {
+	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
-	object := map[string]any{}
-	for d.json.PeekKind() != '}' {
-		name, err := d.json.ReadValue()
+	fields := map[string]any{}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadValue()
 		if err != nil {
 			return nil, err
 		}
-		key, ok := d.common[string(name)].(string)
-		if !ok {
-			key = unquote(name)
-		}
+		key := unquote(name)
 		var inside []string
 		if len(without) > 0 && without[0] == key {
 			if inside = without[1:]; len(inside) == 0 {
-				if err := d.json.SkipValue(); err != nil {
+				if err := d.SkipValue(); err != nil {
 					return nil, err
 				}
 				continue
 			}
 		}
-		if object[key], err = d.value(d.json.PeekKind(), inside); err != nil {
+		if fields[key], err = value(d, d.PeekKind(), inside); err != nil {
 			return nil, err
 		}
 	}
-	_, err := d.json.ReadToken()
-	return object, err
+	_, err := d.ReadToken()
+	return fields, err
 }
 
-func (d *decoder) array() (any, error) {
-	if _, err := d.json.ReadToken(); err != nil {
+func array(d *jsontext.Decoder) (any, error) {
+	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
-	array := []any{}
-	for {
-		kind := d.json.PeekKind()
-		if kind == ']' {
-			break
-		}
-		v, err := d.value(kind, nil)
+	items := []any{}
+	for d.PeekKind() != ']' {
+		v, err := value(d, d.PeekKind(), nil)
 		if err != nil {
 			return nil, err
 		}
-		array = append(array, v)
+		items = append(items, v)
 	}
-	_, err := d.json.ReadToken()
-	return array, err
+	_, err := d.ReadToken()
+	return items, err
 }
 
 // unquote returns what a valid JSON string stands for.

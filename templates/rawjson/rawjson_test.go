@@ -38,7 +38,6 @@ func values(depth int) *rapid.Generator[any] {
 }
 
 func TestWhatIsEncodedIsDecodedAsTheStandardLibraryDoes(t *testing.T) {
-	names := map[string]any{`"name"`: "name", "1": json.Number("1"), `"x"`: "x"}
 	rapid.Check(t, func(t *rapid.T) {
 		v := values(4).Draw(t, "value")
 		text := Append(nil, v)
@@ -47,7 +46,7 @@ func TestWhatIsEncodedIsDecodedAsTheStandardLibraryDoes(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		for _, text := range [][]byte{text, indented.Bytes()} {
-			got, err := Decode(text, names)
+			got, err := Decode(text)
 			want, wantErr := standard(text)
 			if err != nil || wantErr != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(got, v) {
 				t.Fatalf("%s is decoded as %#v (%v); the standard library has %#v (%v)", text, got, err, want, wantErr)
@@ -65,7 +64,7 @@ func TestNamesAreTreatedAsTheAPIServerTreatsThem(t *testing.T) {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &want); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Decode([]byte(text), nil)
+		got, err := Decode([]byte(text))
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -80,7 +79,7 @@ func TestNamesAreTreatedAsTheAPIServerTreatsThem(t *testing.T) {
 
 func TestWhatIsNoJSONValueIsRefused(t *testing.T) {
 	for _, text := range []string{"", " ", "{", "}", `{"a"}`, `{"a":}`, `{"a":1,}`, "[1,]", "[1 2]", "01", "1 2", "nul", `"a`, `{"a":1}x`, "+1", "NaN", strings.Repeat("[", 20_000)} {
-		if v, err := Decode([]byte(text), nil); err == nil {
+		if v, err := Decode([]byte(text)); err == nil {
 			t.Errorf("%.40s is decoded as %v", text, v)
 		}
 	}
@@ -91,7 +90,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := Decode([]byte(text), map[string]any{`"a"`: "a", "1": json.Number("1")})
+		got, err := Decode([]byte(text))
 		d := json.NewDecoder(strings.NewReader(text))
 		d.UseNumber()
 		var want any

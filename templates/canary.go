@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,28 +18,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// stableFields are the fields of a spec that a canary has not, with whether one has them all the same:
-// those of the stable template hold. The CRD fills in false and 0.
-var stableFields = []struct {
-	name  string
-	there func(v1alpha1.SidecarTemplateSpec) bool
-}{
-	{"match", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Match != nil }},
-	{"availableTo", func(s v1alpha1.SidecarTemplateSpec) bool { return s.AvailableTo != nil }},
-	{"required", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Required }},
-	{"injectByDefault", func(s v1alpha1.SidecarTemplateSpec) bool { return s.InjectByDefault }},
-	{"order", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Order != 0 }},
-	{"suspend", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Suspend }},
-	{"exceptions", func(s v1alpha1.SidecarTemplateSpec) bool { return s.Exceptions != nil }},
-}
-
 // StableFields are the fields of a spec that a canary has not: those of the stable template hold.
-var StableFields = func() (names []string) {
-	for _, field := range stableFields {
-		names = append(names, field.name)
-	}
-	return names
-}()
+var StableFields = []string{"match", "availableTo", "required", "injectByDefault", "order", "suspend", "exceptions"}
 
 const (
 	// MaxPercent is a share of all workloads.
@@ -223,10 +204,10 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 	if declared == nil {
 		return
 	}
-	const instead = "is the stable template's: leave it out of a canary"
-	for _, field := range stableFields {
-		if field.there(t.spec) {
-			c.problem(at.Field(field.name), instead)
+	spec, _ := raw.(map[string]any)
+	for _, field := range StableFields {
+		if v := spec[field]; v != nil && v != false && v != json.Number("0") { // the CRD fills in false and 0
+			c.problem(at.Field(field), "is the stable template's: leave it out of a canary")
 		}
 	}
 	here := at.Field("canary")
@@ -258,13 +239,8 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 	} else if *p < 0 {
 		c.problem(here.Field("tolerate"), fmt.Sprintf("is %d; want 0 or more workloads", *p))
 	}
-	spec, _ := raw.(map[string]any)
-	of.spec = make(map[string]any, len(spec))
-	for key, value := range spec {
-		if key != "canary" {
-			of.spec[key] = value
-		}
-	}
+	of.spec = maps.Clone(spec)
+	delete(of.spec, "canary")
 	t.canary = of
 }
 

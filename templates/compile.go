@@ -204,8 +204,7 @@ func (c *compiler) unreadable(err error) {
 func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	metadata, _ := object["metadata"].(map[string]any)
 	t.name, _ = metadata["name"].(string)
-	c.source.Duplicates(func(at *manifest.Path, line int, message string) { c.problemAt(at, line, message) })
-	c.source.BooleanKeys(c.warn)
+	c.source.Keys(c.problemAt, c.warn)
 	c.header(object, t)
 	c.regexps = regexps.For(t.scope.Namespaced)
 	if !templateName.MatchString(t.name) {

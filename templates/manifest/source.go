@@ -156,55 +156,36 @@ func (c *aliasCounter) count(n *yaml.Node) (expansion, *Error) {
 	return sum, nil
 }
 
-// Duplicates reports keys that a map has twice.
-func (s *Source) Duplicates(report func(at *Path, line int, message string)) {
-	if s.root != nil {
-		s.duplicatesIn(s.root, nil, report)
-	}
-}
-
-func (s *Source) duplicatesIn(n *yaml.Node, at *Path, report func(*Path, int, string)) {
-	switch n.Kind {
-	case yaml.SequenceNode:
-		for i, item := range n.Content {
-			s.duplicatesIn(item, at.Item(i), report)
-		}
-	case yaml.MappingNode:
-		seen := map[string]int{}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key, here := n.Content[i], at.Field(n.Content[i].Value)
-			line := s.inFile(key.Line)
-			if before, ok := seen[key.Value]; ok && key.Kind == yaml.ScalarNode && key.Tag != "!!merge" {
-				report(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", show.Value(key.Value), before))
-			} else {
-				seen[key.Value] = line
-			}
-			s.duplicatesIn(n.Content[i+1], here, report)
-		}
-	}
-}
-
-// BooleanKeys reports keys that YAML reads as a boolean, as kubectl does: a label
-// n becomes one named false.
-func (s *Source) BooleanKeys(report func(at *Path, message string)) {
-	if s.root != nil {
-		s.booleanKeysIn(s.root, nil, report)
-	}
-}
-
 var yamlBoolean = regexp.MustCompile(`\A(?:[yY]|[nN]|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tT]rue|TRUE|[fF]alse|FALSE)\z`)
 
-func (s *Source) booleanKeysIn(n *yaml.Node, at *Path, report func(*Path, string)) {
-	for i, child := range n.Content {
-		switch {
-		case n.Kind == yaml.SequenceNode:
-			s.booleanKeysIn(child, at.Item(i), report)
-		case n.Kind == yaml.MappingNode && i%2 == 0:
-			here := at.Field(child.Value)
-			if child.Kind == yaml.ScalarNode && child.Style == 0 && yamlBoolean.MatchString(child.Value) {
-				report(here, fmt.Sprintf("YAML reads the key %s as a boolean; quote it", child.Value))
+// Keys reports keys that a map has twice, and those that YAML reads as a boolean, as kubectl does:
+// a label n becomes one named false.
+func (s *Source) Keys(twice func(at *Path, line int, message string), boolean func(at *Path, message string)) {
+	var walk func(n *yaml.Node, at *Path)
+	walk = func(n *yaml.Node, at *Path) {
+		switch n.Kind {
+		case yaml.SequenceNode:
+			for i, item := range n.Content {
+				walk(item, at.Item(i))
 			}
-			s.booleanKeysIn(n.Content[i+1], here, report)
+		case yaml.MappingNode:
+			seen := map[string]int{}
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				key, here := n.Content[i], at.Field(n.Content[i].Value)
+				isScalar, line := key.Kind == yaml.ScalarNode, s.inFile(key.Line)
+				if before, ok := seen[key.Value]; ok && isScalar && key.Tag != "!!merge" {
+					twice(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", show.Value(key.Value), before))
+				} else {
+					seen[key.Value] = line
+				}
+				if isScalar && key.Style == 0 && yamlBoolean.MatchString(key.Value) {
+					boolean(here, fmt.Sprintf("YAML reads the key %s as a boolean; quote it", key.Value))
+				}
+				walk(n.Content[i+1], here)
+			}
 		}
+	}
+	if s.root != nil {
+		walk(s.root, nil)
 	}
 }

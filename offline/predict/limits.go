@@ -58,9 +58,9 @@ func ruled(all []breach) map[rule]bool {
 // breach adds a trouble with an object of the namespace. Same: the pod without the sidecars breaks
 // the same rule, and alsoWithout: it breaks one of the object's.
 func (p *prediction) breach(source, object string, b breach, same, alsoWithout bool) {
-	containers := p.sidecars()
+	containers := p.sidecars
 	if b.container != "" {
-		containers = p.named(b.container)
+		containers = p.named[b.container]
 	}
 	paths := p.resourcePaths(containers, string(b.resource))
 	if same && !p.written(paths) {

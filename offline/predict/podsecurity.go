@@ -42,7 +42,7 @@ func (p *prediction) podSecurity() {
 // accused are the places that a sentence about Pod Security is about.
 func (p *prediction) accused(why string) [][]string {
 	var paths [][]string
-	for _, c := range p.sidecars() {
+	for _, c := range p.sidecars {
 		if strings.Contains(why, `"`+c.Name+`"`) {
 			paths = append(paths, []string{"spec", c.List, c.Name, "securityContext"}, []string{"spec", c.List, c.Name, "name"})
 		}

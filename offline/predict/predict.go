@@ -83,7 +83,17 @@ func Troubles(in Input) []Trouble {
 	if before == nil || after == nil || len(in.Injected) == 0 {
 		return nil
 	}
-	p := prediction{Input: in, before: before, after: after, said: map[string]bool{}}
+	p := prediction{Input: in, before: before, after: after, said: map[string]bool{}, named: map[string][]apirules.Placed{}}
+	had := map[string]bool{}
+	for _, c := range apirules.Containers(before) {
+		had[c.Name] = true
+	}
+	for _, c := range apirules.Containers(after) {
+		p.named[c.Name] = append(p.named[c.Name], c)
+		if !had[c.Name] {
+			p.sidecars = append(p.sidecars, c)
+		}
+	}
 	p.api()
 	p.podSecurity()
 	p.limits()
@@ -108,40 +118,9 @@ type prediction struct {
 	found         []Trouble
 	// said are the sentences of found.
 	said map[string]bool
-	// added and byName are what sidecars and named return, once they have been called: a pod
-	// may have thousands of containers, and each may break a rule.
-	added  []apirules.Placed
-	byName map[string][]apirules.Placed
-}
-
-// look sorts the containers of the pod after the injection.
-func (p *prediction) look() {
-	if p.byName != nil {
-		return
-	}
-	p.byName = map[string][]apirules.Placed{}
-	had := map[string]bool{}
-	for _, c := range apirules.Containers(p.before) {
-		had[c.Name] = true
-	}
-	for _, c := range apirules.Containers(p.after) {
-		p.byName[c.Name] = append(p.byName[c.Name], c)
-		if !had[c.Name] {
-			p.added = append(p.added, c)
-		}
-	}
-}
-
-// sidecars are the containers that the injection added.
-func (p *prediction) sidecars() []apirules.Placed {
-	p.look()
-	return p.added
-}
-
-// named are the containers of a name after the injection.
-func (p *prediction) named(name string) []apirules.Placed {
-	p.look()
-	return p.byName[name]
+	// sidecars are the containers that the injection added, and named those of a name after it.
+	sidecars []apirules.Placed
+	named    map[string][]apirules.Placed
 }
 
 // add adds a trouble that comes from what the templates write at one of the paths.
@@ -218,7 +197,7 @@ func (p *prediction) api() {
 		steps := problem.Steps()
 		paths := [][]string{steps}
 		if len(steps) == 4 && steps[1] == "resources" { // a sum of all containers
-			paths = p.resourcePaths(p.sidecars(), steps[3])
+			paths = p.resourcePaths(p.sidecars, steps[3])
 		}
 		p.add(Trouble{Source: API, Refused: true, Says: "the API server refuses the pod: " + problem.Message}, paths...)
 	}

@@ -21,37 +21,21 @@ type fitting struct{ allowUnknownFields bool }
 // fit returns v as a value of the type t, which is nil for a field that this
 // build does not know. Nil leaves the field out. Its error is a [*misfit].
 func (f fitting) fit(v any, t *podschema.Type) (any, error) {
-	if v == nil {
+	m, isObject := v.(map[string]any)
+	l, isList := v.([]any)
+	switch {
+	case v == nil:
 		return nil, nil
-	}
-	if t == nil {
-		return f.fitUnknown(v)
-	}
-	switch t.Kind() {
-	case podschema.Struct, podschema.Map:
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil, &misfit{value: v, want: t}
-		}
+	case isObject && (t == nil || t.Kind() == podschema.Struct || t.Kind() == podschema.Map):
 		return f.fitEntries(m, t)
-	case podschema.List:
-		l, ok := v.([]any)
-		if !ok {
-			return nil, &misfit{value: v, want: t}
-		}
+	case isList && (t == nil || t.Kind() == podschema.List):
 		return f.fitItems(l, t)
+	case t == nil:
+		return v, nil
+	case t.Kind() == podschema.Scalar:
+		return fitScalar(v, t)
 	}
-	return fitScalar(v, t)
-}
-
-func (f fitting) fitUnknown(v any) (any, error) {
-	switch v := v.(type) {
-	case map[string]any:
-		return f.fitEntries(v, nil)
-	case []any:
-		return f.fitItems(v, nil)
-	}
-	return v, nil
+	return nil, &misfit{value: v, want: t}
 }
 
 func (f fitting) fitEntries(m map[string]any, t *podschema.Type) (any, error) {

@@ -30,8 +30,6 @@ func (t *Template) TextHazards() []Warning {
 func pathsIn(n node) []expression.Place {
 	var found []expression.Place
 	switch n := n.(type) {
-	case *shared:
-		return pathsIn(n.node)
 	case *mapping:
 		for _, e := range n.entries {
 			if name, ok := e.value.(*constant); ok && e.key == "name" && name.value == "PATH" && directive.Joins(n.directives) {

@@ -22,9 +22,9 @@ func Equal(t *Type, a, b any) bool {
 	}
 	buffer := spare.Get().(*[]byte)
 	defer spare.Put(buffer)
-	*buffer = appendCanonical((*buffer)[:0], t, a)
+	*buffer = AppendCanonical((*buffer)[:0], t, a)
 	end := len(*buffer)
-	*buffer = appendCanonical(*buffer, t, b)
+	*buffer = AppendCanonical(*buffer, t, b)
 	return bytes.Equal((*buffer)[:end], (*buffer)[end:])
 }
 
@@ -32,12 +32,10 @@ func Equal(t *Type, a, b any) bool {
 var spare = sync.Pool{New: func() any { return new([]byte) }}
 
 // Canonical returns JSON text that is the same for all values that are [Equal].
-func Canonical(t *Type, v any) string { return string(appendCanonical(nil, t, v)) }
+func Canonical(t *Type, v any) string { return string(AppendCanonical(nil, t, v)) }
 
 // AppendCanonical appends what [Canonical] returns.
-func AppendCanonical(b []byte, t *Type, v any) []byte { return appendCanonical(b, t, v) }
-
-func appendCanonical(b []byte, t *Type, v any) []byte {
+func AppendCanonical(b []byte, t *Type, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
 		return appendObject(b, t, v)
@@ -80,7 +78,7 @@ func appendObject(b []byte, t *Type, v map[string]any) []byte {
 		}
 		first = false
 		b = append(rawjson.AppendText(b, name), ':')
-		b = appendCanonical(b, ft, v[name])
+		b = AppendCanonical(b, ft, v[name])
 	}
 	return append(b, '}')
 }
@@ -109,7 +107,7 @@ func appendList(b []byte, t *Type, v []any) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendCanonical(b, elem, item)
+		b = AppendCanonical(b, elem, item)
 	}
 	return append(b, ']')
 }

@@ -174,7 +174,7 @@ func (id Identity) Key(item any) (string, bool) {
 // where it reports false.
 func (id Identity) AppendKey(b []byte, item any) ([]byte, bool) {
 	if id.Set() {
-		return appendCanonical(append(b, '='), id.Elem, item), true
+		return AppendCanonical(append(b, '='), id.Elem, item), true
 	}
 	object, ok := item.(map[string]any)
 	if !ok {

@@ -86,7 +86,7 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 		"injector/mark":       {},
 		"injector/record":     {"injector/mark", "templates/facts", "templates/podschema", "templates/rawjson"},
 		"injector/merge":      {"templates/facts", "templates/directive", "templates/podschema", "templates/rawjson"},
-		"injector/apply":      {"templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/apply":      {"templates/facts", "injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson"},
 		"injector/required":   {"templates/directive", "templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
 		"injector/clash":      {"injector/merge", "templates/directive", "templates/podschema"},
 		"injector/patch":      {"templates/facts", "templates/rawjson"},

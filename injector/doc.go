@@ -7,7 +7,7 @@
 //	render  what does each say for this pod?    templates.Template.Render
 //	plan    what do all want, place by place?   merge.Merge
 //	apply   what has to change now?             apply.Apply
-//	patch   which JSON patch is that?           patch.New, patch.Check
+//	patch   which JSON patch is that?           patch.Check
 //
 // In: a [Request]: a pod, its namespace and the templates in force. Out: an
 // [Outcome]. All steps are pure: the same request gives the same bytes, and the

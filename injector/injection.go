@@ -9,6 +9,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/clash"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -318,7 +319,7 @@ func (w *injection) failed(out TemplateOutcome) {
 	w.out.Refusals = append(w.out.Refusals, out)
 }
 
-// changed returns the pod with what the plan wants, and its edits.
+// changed returns the pod with what the plan wants, and the patch that leads there.
 func (w *injection) changed(rec record.Record) (apply.Result, error) {
 	result, err := apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
 	if err == nil {
@@ -358,11 +359,10 @@ func (w *injection) apply(rec record.Record) error {
 	if err := w.work.next("checking the patch"); err != nil {
 		return err
 	}
-	patch, err := operations(w.work.ctx, w.request.Pod, result, w.planned.Known())
-	if err != nil {
+	if err := patch.Check(w.work.ctx, w.request.Pod, result.Operations, result.Pod); err != nil {
 		return err
 	}
-	w.out.Pod, w.out.Operations, w.record = result.Pod, patch, result.Record
+	w.out.Pod, w.out.Operations, w.record = result.Pod, result.Operations, result.Record
 	if err := w.applyToTemplate(rec); err != nil {
 		return err
 	}

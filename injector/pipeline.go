@@ -2,7 +2,6 @@ package injector
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/facts"
 )
 
 // Config is what the admin sets, the same for every request.
@@ -275,21 +273,4 @@ func (p *Pipeline) walk(k *work, r Request, base, requiredBase map[string]any, v
 		return nil, err
 	}
 	return w, w.byHand()
-}
-
-// operations turns the edits of apply into the patch, and proves that it gives the
-// intended pod.
-func operations(ctx context.Context, pod map[string]any, result apply.Result, known facts.Stores) ([]patch.Operation, error) {
-	all := make([]patch.Operation, len(result.Edits))
-	for i, e := range result.Edits {
-		op, err := patch.New(e.Op, e.Path, e.Value, known...)
-		if err != nil {
-			return nil, fmt.Errorf("making the patch: %w", err)
-		}
-		all[i] = op
-	}
-	if err := patch.Check(ctx, pod, all, result.Pod); err != nil {
-		return nil, fmt.Errorf("checking the patch: %w", err)
-	}
-	return all, nil
 }

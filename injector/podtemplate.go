@@ -5,6 +5,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 )
 
@@ -24,7 +25,6 @@ func (w *injection) applyToTemplate(rec record.Record) error {
 	if err != nil {
 		return fmt.Errorf("applying the plan to the pod template: %w", err)
 	}
-	w.out.PodTemplate = result.Pod
-	w.out.PodTemplateOperations, err = operations(w.work.ctx, template, result, plan.Known())
-	return err
+	w.out.PodTemplate, w.out.PodTemplateOperations = result.Pod, result.Operations
+	return patch.Check(w.work.ctx, template, result.Operations, result.Pod)
 }

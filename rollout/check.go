@@ -157,10 +157,7 @@ func guarded(pod map[string]any, c Change) []byte {
 	var guards []patch.Operation
 	for _, field := range []string{"uid", "resourceVersion"} {
 		value, _, _ := unstructured.NestedString(pod, "metadata", field)
-		op, err := patch.New(patch.Test, []string{"metadata", field}, value)
-		if err == nil { // it always is: both are plain text of the API server
-			guards = append(guards, op)
-		}
+		guards = append(guards, patch.New(patch.Test, []string{"metadata", field}, value))
 	}
 	return patch.Marshal(append(guards, c.Operations...))
 }

@@ -60,11 +60,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
-	operations, err := relabel(ns.Labels != nil, changes)
-	if err != nil {
-		return Response{}, err
-	}
-	return Labelled(operations), nil
+	return Labelled(relabel(ns.Labels != nil, changes)), nil
 }
 
 // owned returns the namespace before an update, with which of its labels are Pillion's own. Where
@@ -82,22 +78,13 @@ func (n namespace) owned(old part) (labels.Namespace, error) {
 }
 
 // relabel returns the patch that makes the changes in an object, which has labels or has none.
-func relabel(labelled bool, changes []labels.Change) ([]patch.Operation, error) {
+func relabel(labelled bool, changes []labels.Change) []patch.Operation {
 	var operations []patch.Operation
-	add := func(op string, path []string, value any) error {
-		operation, err := patch.New(op, path, value)
-		operations = append(operations, operation)
-		return err
-	}
 	if !labelled {
-		if err := add(patch.Add, []string{"metadata", "labels"}, map[string]any{}); err != nil {
-			return nil, err
-		}
+		operations = append(operations, patch.New(patch.Add, []string{"metadata", "labels"}, map[string]any{}))
 	}
 	for _, c := range changes {
-		if err := add(patch.Add, []string{"metadata", "labels", c.Key}, c.Value); err != nil {
-			return nil, err
-		}
+		operations = append(operations, patch.New(patch.Add, []string{"metadata", "labels", c.Key}, c.Value))
 	}
-	return operations, nil
+	return operations
 }

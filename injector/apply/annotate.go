@@ -54,7 +54,7 @@ func (a *run) annotate(written, came record.Record, plan merge.Plan, templates [
 	return nil
 }
 
-// The sections of the metadata that Pillion marks a pod in, in the order of its edits.
+// The sections of the metadata that Pillion marks a pod in, in the order of its operations.
 const labels, annotations = "labels", "annotations"
 
 var sections = []string{labels, annotations}

@@ -111,8 +111,8 @@ func TestAnAnnotationIsAppendedTo(t *testing.T) {
 	t.Run("nothing", func(t *testing.T) {
 		pod := parse(t, "metadata: {name: p}\nspec: {containers: [{name: web, image: x}]}")
 		r := mustMerge(t, pod, ports("a", "", ","), java(t, "b", ""))
-		if len(r.Edits) > 0 || len(r.Templates) > 0 {
-			t.Errorf("an empty text changes the pod: %s", text(r.Edits))
+		if len(r.Operations) > 0 || len(r.Templates) > 0 {
+			t.Errorf("an empty text changes the pod: %s", text(r.Operations))
 		}
 	})
 }
@@ -244,8 +244,8 @@ func TestOthersChangeAVariableThatWasAppendedTo(t *testing.T) {
 			if got := envOf(t, r.Pod); got != c.want || len(r.Warnings) > 0 != c.warns {
 				t.Errorf("got  %s\nwant %s\nwarnings %q", got, c.want, r.Warnings)
 			}
-			if again := mustMerge(t, r.Pod, java(t, "a", c.template)); len(again.Edits) > 0 {
-				t.Errorf("a third call edits: %s", text(again.Edits))
+			if again := mustMerge(t, r.Pod, java(t, "a", c.template)); len(again.Operations) > 0 {
+				t.Errorf("a third call makes operations: %s", text(again.Operations))
 			}
 			if got := envOf(t, recordOf(t, r.Pod).Base(r.Pod)); got != c.base {
 				t.Errorf("base after the second call %s\nwant %s", got, c.base)

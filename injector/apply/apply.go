@@ -7,17 +7,11 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
-
-// Edit is one step of a JSON patch.
-type Edit struct {
-	Op    string   // add, replace or remove
-	Path  []string // unescaped; a list's index as decimal, "-" behind its last item
-	Value any      // nil for remove
-}
 
 // Result is a pod as it shall be, and the way there.
 type Result struct {
@@ -29,8 +23,8 @@ type Result struct {
 	Record record.Record
 	// Templates are those that the plan gives something to the pod of.
 	Templates []string
-	// Edits lead from the pod that came in to Pod, one after the other.
-	Edits []Edit
+	// Operations lead from the pod that came in to Pod, one after the other.
+	Operations []patch.Operation
 	// Warnings are sentences about places that somebody changed since Pillion
 	// wrote them, and where the plan wants something else now.
 	Warnings []string
@@ -84,7 +78,7 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 	if err := a.annotate(written, rec, plan, names, statusKey); err != nil {
 		return Result{}, err
 	}
-	return Result{Pod: a.pod, Record: written, Templates: names, Edits: a.edits, Warnings: a.warnings}, nil
+	return Result{Pod: a.pod, Record: written, Templates: names, Operations: a.operations, Warnings: a.warnings}, nil
 }
 
 // run is one application of a plan.
@@ -94,18 +88,18 @@ type run struct {
 	known facts.Stores
 	err   error // the context's, once it has ended: nothing counts any more
 	pod   map[string]any
-	// aside: it is about what the plan puts somewhere as a whole. There is one edit for all of it
+	// aside: it is about what the plan puts somewhere as a whole. There is one operation for all of it
 	// already.
-	aside    bool
-	edits    []Edit
-	warnings []string
+	aside      bool
+	operations []patch.Operation
+	warnings   []string
 }
 
 func (a *run) emit(op string, at *location, v any) {
 	if a.aside {
 		return
 	}
-	a.edits = append(a.edits, Edit{Op: op, Path: at.pointer(), Value: v})
+	a.operations = append(a.operations, patch.New(op, at.pointer(), v, a.known...))
 }
 
 // interrupted reports whether the context has ended.
@@ -118,9 +112,9 @@ func (a *run) interrupted() bool {
 
 // put sets a field of p.
 func (a *run) put(p *fields, name string, at *location, v any) {
-	op := "add"
+	op := patch.Add
 	if _, ok := p.now[name]; ok {
-		op = "replace"
+		op = patch.Replace
 	}
 	a.emit(op, at, v)
 	p.set(name, v)

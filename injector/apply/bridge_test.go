@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	plan "github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -26,10 +27,10 @@ var ErrPositions = plan.ErrPositions
 
 // injected is the result of planning and applying.
 type injected struct {
-	Pod       map[string]any
-	Edits     []Edit
-	Warnings  []string
-	Templates []string
+	Pod        map[string]any
+	Operations []patch.Operation
+	Warnings   []string
+	Templates  []string
 }
 
 // injectWith plans for the base pod that the record gives, and applies.
@@ -39,7 +40,7 @@ func injectWith(pod map[string]any, rec record.Record, frags []Fragment) (inject
 		return injected{}, err
 	}
 	r, err := Apply(context.Background(), pod, rec, p, statusKey)
-	return injected{Pod: r.Pod, Edits: r.Edits, Warnings: append(p.Warnings, r.Warnings...), Templates: p.Templates()}, err
+	return injected{Pod: r.Pod, Operations: r.Operations, Warnings: append(p.Warnings, r.Warnings...), Templates: p.Templates()}, err
 }
 
 func encode(v any) []byte { return podschema.Encode(v) }

@@ -34,11 +34,11 @@ func TestANewValueIsWrittenWhereNobodyChangedTheOldOne(t *testing.T) {
 		t.Errorf("%s, warnings %q", text(proxy), r.Warnings)
 	}
 	var paths []string
-	for _, e := range r.Edits {
-		paths = append(paths, e.Op+" "+strings.Join(e.Path, "/"))
+	for _, e := range r.Operations {
+		paths = append(paths, e.Op()+" "+e.Pointer())
 	}
-	if got := strings.Join(paths, ", "); got != "replace spec/initContainers/0/env/1, replace metadata/annotations/pillion.dev/status" {
-		t.Errorf("edits %s", got)
+	if got := strings.Join(paths, ", "); got != "replace /spec/initContainers/0/env/1, replace /metadata/annotations/pillion.dev~1status" {
+		t.Errorf("operations %s", got)
 	}
 }
 
@@ -47,11 +47,11 @@ func TestAValueThatSomebodyChangedInASidecarStaysWithAWarning(t *testing.T) {
 	injected := normal(lawful(t, pod, mesh(t, "web")).Pod)
 	at(t, injected, "spec", "initContainers", "0", "env", "1").(map[string]any)["value"] = "somebody's"
 	r := lawfulAfter(t, injected, pod, mesh(t, "web later"))
-	if len(r.Edits) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "env[name=PROBES]: another webhook or a user changed it") {
-		t.Fatalf("edits %s, warnings %q", text(r.Edits), r.Warnings)
+	if len(r.Operations) > 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "env[name=PROBES]: another webhook or a user changed it") {
+		t.Fatalf("operations %s, warnings %q", text(r.Operations), r.Warnings)
 	}
-	if r := mustMerge(t, injected, mesh(t, "web")); len(r.Edits)+len(r.Warnings) > 0 {
-		t.Fatalf("the template sets the same value as before, and yet: edits %s, warnings %q", text(r.Edits), r.Warnings)
+	if r := mustMerge(t, injected, mesh(t, "web")); len(r.Operations)+len(r.Warnings) > 0 {
+		t.Fatalf("the template sets the same value as before, and yet: operations %s, warnings %q", text(r.Operations), r.Warnings)
 	}
 }
 
@@ -164,8 +164,8 @@ func TestADeletedItemThatSomebodyPutBackStays(t *testing.T) {
 	spec["runtimeClassName"] = "kata"
 	web := at(t, injected, "spec", "containers", "0").(map[string]any)
 	web["env"] = append(web["env"].([]any), map[string]any{"name": "A", "value": "again"})
-	if r := mustMerge(t, injected, f); len(r.Edits) > 0 {
-		t.Fatalf("edits %s", text(r.Edits))
+	if r := mustMerge(t, injected, f); len(r.Operations) > 0 {
+		t.Fatalf("operations %s", text(r.Operations))
 	}
 	newer := f
 	newer.Hash = "v2"
@@ -173,8 +173,8 @@ func TestADeletedItemThatSomebodyPutBackStays(t *testing.T) {
 	if got := text(at(t, r.Pod, "spec", "containers", "0", "env")); got != `[{"name":"B"},{"name":"A","value":"again"}]` || at(t, r.Pod, "spec", "runtimeClassName") != "kata" {
 		t.Fatalf("another version of the template: env %s", got)
 	}
-	if again := mustMerge(t, r.Pod, newer); len(again.Edits) > 0 {
-		t.Fatalf("again %s", text(again.Edits))
+	if again := mustMerge(t, r.Pod, newer); len(again.Operations) > 0 {
+		t.Fatalf("again %s", text(again.Operations))
 	}
 }
 
@@ -332,8 +332,8 @@ func TestBrokenDigestsDoNoHarm(t *testing.T) {
 		spoilDigests(rec.Root, wrote)
 		at(t, injected, "metadata", "annotations").(map[string]any)[statusKey] = rec.Encode()
 		r := mustMerge(t, injected, mesh(t, "web later"))
-		if again := mustMerge(t, r.Pod, mesh(t, "web later")); len(again.Edits) > 0 {
-			t.Errorf("%.20q: again %s", wrote, text(again.Edits))
+		if again := mustMerge(t, r.Pod, mesh(t, "web later")); len(again.Operations) > 0 {
+			t.Errorf("%.20q: again %s", wrote, text(again.Operations))
 		}
 	}
 }

@@ -17,8 +17,8 @@
 // what Pillion wrote is taken back, and the text is appended to the one that counts.
 //
 // In: a pod, its [record.Record] and the [merge.Plan] that was made of the base
-// pod. Out: the pod as it shall be with its new record, and the edits that lead
+// pod. Out: the pod as it shall be with its new record, and the operations that lead
 // there; or a [TooLargeError]. Inputs are never modified.
 //
-// May import: record, merge, templates/podschema. No net/http and no client.
+// May import: record, merge, patch, templates/podschema. No net/http and no client.
 package apply

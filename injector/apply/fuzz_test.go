@@ -45,8 +45,8 @@ func FuzzMerge(f *testing.F) {
 			return
 		}
 		again, err := mergeInto(t, first.Pod, frags...)
-		if err != nil || len(again.Edits) > 0 {
-			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Edits), text(first.Pod))
+		if err != nil || len(again.Operations) > 0 {
+			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Operations), text(first.Pod))
 		}
 		if base := recordOf(t, first.Pod).Base(first.Pod); text(base) != text(objects[0]) && objects[0] != nil {
 			t.Fatalf("base %s\nof   %s\nfrom %s", text(base), text(objects[0]), text(first.Pod))

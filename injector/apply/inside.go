@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -107,7 +108,7 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 		default:
 			here := at.item(key, i)
 			if v, put := a.part(c, id.Elem, wanted, p.now[i], rc, here, id.Keys); put {
-				a.emit("replace", here, v)
+				a.emit(patch.Replace, here, v)
 				p.set(i, v)
 				r.Set(key, record.OfItem(a.known, id, v))
 			} else if v != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -71,8 +72,8 @@ func TestLawsHoldForGeneratedPods(t *testing.T) {
 				wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %+v\nof %s", templates, text(first.Pod)), rec.Base(first.Pod), unlabelled(pod))
 				wantLabels(rt, pod, first.Pod, rec)
 				again, err := inject(t, first.Pod, templates)
-				if err != nil || len(again.Edits) > 0 {
-					rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s", err, text(again.Edits), text(first.Pod))
+				if err != nil || len(again.Operations) > 0 {
+					rt.Fatalf("inject(inject(p)) = inject(p): %v, operations %s\nof %s", err, text(again.Operations), text(first.Pod))
 				}
 				if text(again.Warnings) != text(first.Warnings) {
 					rt.Fatalf("the second call warns of %s\nthe first of %s\n%+v\npod %s", text(again.Warnings), text(first.Warnings), templates, text(pod))
@@ -138,12 +139,12 @@ func lawsAfterOthers(t *testing.T, rt *rapid.T, pod, injected map[string]any, te
 	if where, kept := keeps(withoutListed(without(t, second.Pod)), withoutListed(without(t, changed))); !kept {
 		rt.Fatalf("the changes of others are not kept at %s\nof   %s\ninto %s", where, text(changed), text(second.Pod))
 	}
-	if !add && len(second.Edits) > 0 {
-		rt.Fatalf("nothing is missing, and yet it is edited: %s\nof %s", text(second.Edits), text(changed))
+	if !add && len(second.Operations) > 0 {
+		rt.Fatalf("nothing is missing, and yet it is edited: %s\nof %s", text(second.Operations), text(changed))
 	}
 	third, err := inject(t, second.Pod, templates)
-	if err != nil || len(third.Edits) > 0 {
-		rt.Fatalf("injecting a third time: %v, edits %s", err, text(third.Edits))
+	if err != nil || len(third.Operations) > 0 {
+		rt.Fatalf("injecting a third time: %v, operations %s", err, text(third.Operations))
 	}
 }
 
@@ -356,8 +357,8 @@ func TestANewerTemplateIsAppliedOnce(t *testing.T) {
 			return
 		}
 		third, err := inject(t, second.Pod, newer)
-		if err != nil || len(third.Edits) > 0 {
-			rt.Fatalf("not idempotent after an update: %v, edits %s\nof %s", err, text(third.Edits), text(second.Pod))
+		if err != nil || len(third.Operations) > 0 {
+			rt.Fatalf("not idempotent after an update: %v, operations %s\nof %s", err, text(third.Operations), text(second.Pod))
 		}
 	})
 }
@@ -394,9 +395,9 @@ func TestAForgedRecordRemovesNothingFromThePod(t *testing.T) {
 		if refused(t, err) {
 			return
 		}
-		for _, e := range r.Edits {
-			if e.Op == "remove" && !allowedRemoval(e.Path) {
-				rt.Fatalf("a forged record removes %v\nof %s", e.Path, text(pod))
+		for _, e := range r.Operations {
+			if e.Op() == patch.Remove && !allowedRemoval(e.Pointer()) {
+				rt.Fatalf("a forged record removes %s\nof %s", e.Pointer(), text(pod))
 			}
 		}
 	})
@@ -439,8 +440,8 @@ func TestASecondCallChangesNothingInAPodWithAForgedRecord(t *testing.T) {
 		}
 		injected++
 		again, err := injectAny(t, first.Pod, templates)
-		if err != nil || len(again.Edits) > 0 {
-			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof %s\nfrom %s", err, text(again.Edits), text(first.Pod), text(pod))
+		if err != nil || len(again.Operations) > 0 {
+			rt.Fatalf("inject(inject(p)) = inject(p): %v, operations %s\nof %s\nfrom %s", err, text(again.Operations), text(first.Pod), text(pod))
 		}
 	})
 	if injected*10 < tried {
@@ -457,11 +458,11 @@ func injectAny(t testing.TB, pod map[string]any, templates []generated) (injecte
 	return inject(t, pod, templates)
 }
 
-// allowedRemoval reports whether templates may remove the path: values that the API
+// allowedRemoval reports whether templates may remove what stands at the pointer: values that the API
 // server's admission set, the other handler of a probe under Overwrite, and fields
 // that the templates' own $patch and $unset name.
-func allowedRemoval(path []string) bool {
-	whole := strings.Join(path, "/")
+func allowedRemoval(pointer string) bool {
+	whole := strings.TrimPrefix(pointer, "/")
 	return whole == "spec/priority" || whole == "spec/preemptionPolicy" || whole == "spec/tolerations" || strings.HasPrefix(whole, "spec/tolerations/") ||
 		strings.Contains(whole, "/livenessProbe/") || strings.Contains(whole, "/preStop/") ||
 		whole == "spec/runtimeClassName" || whole == "spec/nodeSelector" || strings.HasPrefix(whole, "spec/volumes/") || strings.Contains(whole, "/env/") ||
@@ -472,12 +473,12 @@ func TestATemplateThatRendersToNothingLeavesNoTrace(t *testing.T) {
 	pod := parse(t, "metadata: {name: p}\nspec: {containers: [{name: web, image: x}]}")
 	for _, object := range []string{"{}", "spec: {}", "spec: {initContainers: [], containers: [], tolerations: []}", "metadata: {labels: {}, annotations: {}}\nspec: {securityContext: {sysctls: []}, affinity: null}"} {
 		r := mustMerge(t, pod, fragment(t, "a", object))
-		if len(r.Edits) != 0 || len(r.Templates) != 0 || text(r.Pod) != text(pod) {
-			t.Errorf("%s: edits %s", object, text(r.Edits))
+		if len(r.Operations) != 0 || len(r.Templates) != 0 || text(r.Pod) != text(pod) {
+			t.Errorf("%s: operations %s", object, text(r.Operations))
 		}
 	}
-	if r := mustMerge(t, pod, Fragment{Template: "a"}); len(r.Edits) != 0 {
-		t.Errorf("no fragment: edits %s", text(r.Edits))
+	if r := mustMerge(t, pod, Fragment{Template: "a"}); len(r.Operations) != 0 {
+		t.Errorf("no fragment: operations %s", text(r.Operations))
 	}
 }
 

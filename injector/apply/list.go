@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -137,7 +138,7 @@ func (l *items) undo() (left map[string]bool) {
 			continue
 		}
 		if changed = true; have && len(rc.Was) > 0 {
-			l.emit("replace", l.at.item(key, i), rc.Was[0])
+			l.emit(patch.Replace, l.at.item(key, i), rc.Was[0])
 			l.set(i, rc.Was[0])
 		} else if have {
 			out = append(out, i)
@@ -149,7 +150,7 @@ func (l *items) undo() (left map[string]bool) {
 	}
 	slices.Sort(out)
 	for _, i := range slices.Backward(out) {
-		l.emit("remove", l.at.item("", i), nil)
+		l.emit(patch.Remove, l.at.item("", i), nil)
 		l.now, l.owned = slices.Delete(slices.Clone(l.now), i, i+1), true
 	}
 	l.findNow()
@@ -208,7 +209,7 @@ func (l *items) update(key string, c *merge.Change) {
 		// The key is the value.
 	case c.Do == merge.Write:
 		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.known, l.id, wanted), rc, at, l.id.Keys); write {
-			l.emit("replace", at, v)
+			l.emit(patch.Replace, at, v)
 			l.set(i, v)
 			l.record.Set(key, l.written(key, v, c, l.before[i]))
 		} else if v != nil {
@@ -222,7 +223,7 @@ func (l *items) update(key string, c *merge.Change) {
 			l.warn(c, at)
 			return
 		}
-		l.emit("replace", at, wanted)
+		l.emit(patch.Replace, at, wanted)
 		l.set(i, wanted)
 		l.record.Set(key, l.anew(c, l.id.Elem, was, wanted))
 	default:
@@ -260,7 +261,7 @@ func (l *items) takeOut(going map[string]bool) {
 	}
 	l.now, l.owned = append(kept, l.now[start:]...), true
 	for _, i := range slices.Backward(out) {
-		l.emit("remove", l.at.item("", i), nil)
+		l.emit(patch.Remove, l.at.item("", i), nil)
 	}
 	for i := range podschema.KeysIn(l.id, l.base, going) {
 		l.record.Removed = append(l.record.Removed, record.Removed{At: i, Value: l.base[i]})
@@ -331,9 +332,9 @@ func (a *run) insert(id podschema.Identity, wanted, now []any, fresh map[int]boo
 		for _, i := range behind[after] {
 			key, _ := id.Key(wanted[i])
 			if after == len(now)-1 {
-				a.emit("add", at.end(key), wanted[i])
+				a.emit(patch.Add, at.end(key), wanted[i])
 			} else {
-				a.emit("add", at.item(key, len(grown)), wanted[i])
+				a.emit(patch.Add, at.item(key, len(grown)), wanted[i])
 			}
 			grown = append(grown, wanted[i])
 		}

@@ -16,8 +16,8 @@ func lawfulAfter(t *testing.T, pod, base map[string]any, frags ...Fragment) inje
 	if got := recordOf(t, r.Pod).Base(r.Pod); text(got) != text(base) {
 		t.Fatalf("base %s\nwant %s", text(got), text(base))
 	}
-	if again := mustMerge(t, r.Pod, frags...); len(again.Edits) > 0 {
-		t.Fatalf("again: %s", text(again.Edits))
+	if again := mustMerge(t, r.Pod, frags...); len(again.Operations) > 0 {
+		t.Fatalf("again: %s", text(again.Operations))
 	}
 	return r
 }
@@ -36,26 +36,26 @@ func TestAnAuthorsFieldsWinOverAnOverridableSidecar(t *testing.T) {
 	}
 }
 
-func TestEditsAreAsDeepAsTheChange(t *testing.T) {
+func TestOperationsAreAsDeepAsTheChange(t *testing.T) {
 	pod := parse(t, "metadata: {annotations: {own: x}}\nspec: {containers: [{name: other, image: x}, {name: web, image: x, env: [{name: OWN}], volumeMounts: null}]}")
 	f := fragment(t, "log", "metadata: {labels: {a: b}}\nspec: {containers: [{name: web, env: [{name: A, $position: First}, {name: B, $position: First}, {name: C}], volumeMounts: [{name: v, mountPath: '/a~b'}]}]}")
 	var got []string
-	for _, e := range lawful(t, pod, f).Edits {
+	for _, e := range lawful(t, pod, f).Operations {
 		value := ""
-		if e.Path[len(e.Path)-1] != statusKey {
-			value = " " + text(e.Value)
+		if !strings.HasSuffix(e.Pointer(), "status") {
+			value = " " + text(e.Value())
 		}
-		got = append(got, e.Op+" "+strings.Join(e.Path, "|")+value)
+		got = append(got, e.Op()+" "+e.Pointer()+value)
 	}
 	want := []string{
-		`add metadata|labels {"a":"b"}`,
-		`add spec|containers|1|env|0 {"name":"A"}`,
-		`add spec|containers|1|env|1 {"name":"B"}`,
-		`add spec|containers|1|env|- {"name":"C"}`,
-		`replace spec|containers|1|volumeMounts [{"mountPath":"/a~b","name":"v"}]`,
-		`add metadata|labels|log.pillion.dev/hash "v1"`,
-		`add metadata|labels|pillion.dev/injected "true"`,
-		`add metadata|annotations|pillion.dev/status`,
+		`add /metadata/labels {"a":"b"}`,
+		`add /spec/containers/1/env/0 {"name":"A"}`,
+		`add /spec/containers/1/env/1 {"name":"B"}`,
+		`add /spec/containers/1/env/- {"name":"C"}`,
+		`replace /spec/containers/1/volumeMounts [{"mountPath":"/a~b","name":"v"}]`,
+		`add /metadata/labels/log.pillion.dev~1hash "v1"`,
+		`add /metadata/labels/pillion.dev~1injected "true"`,
+		`add /metadata/annotations/pillion.dev~1status`,
 	}
 	if !slices.Equal(got, want) {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -215,7 +215,7 @@ spec:
 func TestOverwriteAtANodeDoesNotWarn(t *testing.T) {
 	pod := parse(t, "spec: {dnsPolicy: None, securityContext: {runAsUser: 0}, containers: [{name: web, image: x, workingDir: /x}]}")
 	f := fragment(t, "ow", "spec: {securityContext: {$onConflict: Overwrite, runAsUser: 1}, containers: [{name: web, $unset: [workingDir]}]}")
-	if r := mustMerge(t, pod, f); len(r.Warnings) > 0 || len(r.Edits) == 0 {
+	if r := mustMerge(t, pod, f); len(r.Warnings) > 0 || len(r.Operations) == 0 {
 		t.Errorf("warns of %q", r.Warnings)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -82,7 +83,7 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[st
 			return
 		}
 		if has {
-			a.emit("remove", at, nil)
+			a.emit(patch.Remove, at, nil)
 			p.remove(name)
 		}
 		place := &record.Place{Added: true}
@@ -98,7 +99,7 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[st
 			a.warn(c, at)
 			return
 		case has:
-			a.emit("remove", at, nil)
+			a.emit(patch.Remove, at, nil)
 			p.remove(name)
 		}
 		r.Set(name, &record.Place{Was: []any{was}})

@@ -152,8 +152,8 @@ func TestWhatTheAPIServerDerivesAfterwardsIsNotTheAuthors(t *testing.T) {
 			if base := recordOf(t, created).Base(created); text(base) != text(author) {
 				t.Errorf("base %s\nwant %s", text(base), text(author))
 			}
-			if again := mustMerge(t, created, fragment(t, "t", "spec: "+c.fragment)); len(again.Edits) > 0 {
-				t.Errorf("a second call edits: %s", text(again.Edits))
+			if again := mustMerge(t, created, fragment(t, "t", "spec: "+c.fragment)); len(again.Operations) > 0 {
+				t.Errorf("a second call makes operations: %s", text(again.Operations))
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector/mark"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 )
 
@@ -56,7 +57,7 @@ func recordOf(t testing.TB, pod map[string]any) record.Record {
 }
 
 // mergeInto injects into the pod, and checks the laws of every call: the pod is not
-// changed, the edits give the intended pod by kube-apiserver's library, and the
+// changed, the operations give the intended pod by kube-apiserver's library, and the
 // same input gives the same bytes.
 func mergeInto(t testing.TB, pod map[string]any, frags ...Fragment) (injected, error) {
 	t.Helper()
@@ -68,7 +69,7 @@ func mergeInto(t testing.TB, pod map[string]any, frags ...Fragment) (injected, e
 	rec := recordOf(t, pod)
 	r, err := injectWith(pod, rec, frags)
 	again, err2 := injectWith(pod, rec, frags)
-	if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() || text(r.Pod) != text(again.Pod) || text(r.Edits) != text(again.Edits) {
+	if (err == nil) != (err2 == nil) || err != nil && err.Error() != err2.Error() || text(r.Pod) != text(again.Pod) || text(r.Operations) != text(again.Operations) {
 		t.Fatalf("the same input gave different results:\n%s %v\n%s %v", text(r), err, text(again), err2)
 	}
 	if text(pod) != before {
@@ -82,8 +83,8 @@ func mergeInto(t testing.TB, pod map[string]any, frags ...Fragment) (injected, e
 	if err != nil {
 		return r, err
 	}
-	if got := applyEdits(t, before, r.Edits); got != text(r.Pod) {
-		t.Fatalf("the edits %s\ngive     %s\nintended %s", text(r.Edits), got, text(r.Pod))
+	if got := applyOperations(t, before, r.Operations); got != text(r.Pod) {
+		t.Fatalf("the operations %s\ngive     %s\nintended %s", text(r.Operations), got, text(r.Pod))
 	}
 	return r, nil
 }
@@ -97,27 +98,16 @@ func mustMerge(t testing.TB, pod map[string]any, frags ...Fragment) injected {
 	return r
 }
 
-// applyEdits applies edits with the library that kube-apiserver uses.
-func applyEdits(t testing.TB, doc string, edits []Edit) string {
+// applyOperations applies operations with the library that kube-apiserver uses.
+func applyOperations(t testing.TB, doc string, operations []patch.Operation) string {
 	t.Helper()
-	ops := make([]map[string]any, len(edits))
-	for i, e := range edits {
-		pointer := ""
-		for _, segment := range e.Path {
-			pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
-		}
-		ops[i] = map[string]any{"op": e.Op, "path": pointer}
-		if e.Op != "remove" {
-			ops[i]["value"] = e.Value
-		}
-	}
-	p, err := evanphx.DecodePatch(encode(ops))
+	p, err := evanphx.DecodePatch(patch.Marshal(operations))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b, err := p.Apply([]byte(doc))
 	if err != nil {
-		t.Fatalf("the API server's library refuses %s: %v", text(ops), err)
+		t.Fatalf("the API server's library refuses %s: %v", text(operations), err)
 	}
 	return text(decode(t, b))
 }
@@ -130,8 +120,8 @@ func lawful(t testing.TB, pod map[string]any, frags ...Fragment) injected {
 	if base := recordOf(t, r.Pod).Base(r.Pod); text(base) != text(pod) {
 		t.Fatalf("base(inject(p)) is not p\np    %s\nbase %s\nfrom %s", text(pod), text(base), text(r.Pod))
 	}
-	if again := mustMerge(t, r.Pod, frags...); len(again.Edits) != 0 || text(again.Pod) != text(r.Pod) {
-		t.Fatalf("injecting again changes the pod: %s", text(again.Edits))
+	if again := mustMerge(t, r.Pod, frags...); len(again.Operations) != 0 || text(again.Pod) != text(r.Pod) {
+		t.Fatalf("injecting again changes the pod: %s", text(again.Operations))
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/record/recordtest"
 )
@@ -51,11 +52,11 @@ func TestAMalformedRecordIsReplacedWhenSomethingIsInjected(t *testing.T) {
 		t.Fatal("no error")
 	}
 	r, err := injectWith(pod, rec, nil)
-	if err != nil || len(r.Edits) != 0 {
-		t.Fatalf("nothing is injected, and yet: %v %s", err, text(r.Edits))
+	if err != nil || len(r.Operations) != 0 {
+		t.Fatalf("nothing is injected, and yet: %v %s", err, text(r.Operations))
 	}
 	r, err = injectWith(pod, rec, []Fragment{fragment(t, "a", "spec: {hostNetwork: true}")})
-	if err != nil || recordOf(t, r.Pod).Hash("a") != "v1" || applyEdits(t, text(pod), r.Edits) != text(r.Pod) {
+	if err != nil || recordOf(t, r.Pod).Hash("a") != "v1" || applyOperations(t, text(pod), r.Operations) != text(r.Pod) {
 		t.Fatalf("%v %s", err, text(r.Pod))
 	}
 }
@@ -109,7 +110,7 @@ func TestAnItemThatSomebodyPutBackIsNotTwiceInTheBasePod(t *testing.T) {
 // FuzzStatus reads any text of a status annotation, and injects into a pod with it: no
 // panic, no removal, and a second call changes nothing.
 //
-//fuzz:slow injects twice, and applies the edits as an API server does
+//fuzz:slow injects twice, and applies the operations as an API server does
 func FuzzStatus(f *testing.F) {
 	for _, forged := range []recordtest.Forged{
 		{Templates: map[string]string{"t": "v1"}, Added: []string{"/spec/containers/name=web"}, Made: []string{"/spec"}, Was: map[string]any{"/spec/a": 1},
@@ -156,21 +157,21 @@ spec:
 		if err != nil {
 			return
 		}
-		for _, e := range r.Edits {
-			if e.Op == "remove" {
-				t.Fatalf("a record removes %v", e.Path)
+		for _, e := range r.Operations {
+			if e.Op() == patch.Remove {
+				t.Fatalf("a record removes %s", e.Pointer())
 			}
 		}
-		if applyEdits(t, before, r.Edits) != text(r.Pod) {
-			t.Fatalf("the edits %s do not give %s", text(r.Edits), text(r.Pod))
+		if applyOperations(t, before, r.Operations) != text(r.Pod) {
+			t.Fatalf("the operations %s do not give %s", text(r.Operations), text(r.Pod))
 		}
 		rec2, err := record.Parse(r.Pod, statusKey)
 		if err != nil {
 			t.Fatalf("the written record cannot be read: %v", err)
 		}
 		again, err := injectWith(r.Pod, rec2, []Fragment{frag})
-		if err != nil || len(again.Edits) > 0 {
-			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Edits), text(r.Pod))
+		if err != nil || len(again.Operations) > 0 {
+			t.Fatalf("not idempotent: %v, %s\nof %s", err, text(again.Operations), text(r.Pod))
 		}
 	})
 }

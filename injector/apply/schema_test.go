@@ -231,8 +231,8 @@ func TestLawsHoldForEveryPodThatTheSchemaAllows(t *testing.T) {
 		rec := recordOf(t, first.Pod)
 		wantSame(rt, fmt.Sprintf("base(inject(p)) = p for %s", text(frags)), rec.Base(first.Pod), pod)
 		again, err := mergeInto(t, first.Pod, frags...)
-		if err != nil || len(again.Edits) > 0 {
-			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s\nof   %s\nfrags %s", err, text(again.Edits), text(first.Pod), text(frags))
+		if err != nil || len(again.Operations) > 0 {
+			rt.Fatalf("inject(inject(p)) = inject(p): %v, operations %s\nof   %s\nfrags %s", err, text(again.Operations), text(first.Pod), text(frags))
 		}
 		if text(again.Warnings) != text(first.Warnings) {
 			rt.Fatalf("warnings %s\nat first %s\nof   %s\nfrags %s", text(again.Warnings), text(first.Warnings), text(pod), text(frags))

@@ -81,7 +81,7 @@ func TestFieldsOfALaterVersionChangeNothingElse(t *testing.T) {
 			return
 		}
 		injected, fields = injected+1, fields+added
-		for _, edit := range got.Edits {
+		for _, edit := range got.Operations {
 			if strings.Contains(text(edit), nextMinor) {
 				rt.Fatalf("an edit %s", text(edit))
 			}
@@ -91,8 +91,8 @@ func TestFieldsOfALaterVersionChangeNothingElse(t *testing.T) {
 			rt.Fatalf("nobody changed anything, and yet: %q", changed)
 		}
 		again, err := inject(t, got.Pod, []generated{template})
-		if err != nil || len(again.Edits) > 0 {
-			rt.Fatalf("inject(inject(p)) = inject(p): %v, edits %s", err, text(again.Edits))
+		if err != nil || len(again.Operations) > 0 {
+			rt.Fatalf("inject(inject(p)) = inject(p): %v, operations %s", err, text(again.Operations))
 		}
 		bare := normal(without(t, got.Pod))
 		if taken := takeUnknown(bare); taken != added {

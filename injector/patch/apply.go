@@ -8,20 +8,27 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-var errNoValue = errors.New("there is nothing there")
+var (
+	errNoValue = errors.New("there is nothing there")
+	errWhole   = errors.New("it is about the whole document")
+	errUnknown = errors.New("there is no such operation here")
+)
 
-// Check reports whether the operations, applied one after the other as RFC 6902 defines them, turn
-// original into exactly intended: the same keys, texts, order, and numbers digit by digit. An
-// error means that the patch must not be sent, or is that of the context, which has ended.
+// Check reports whether the patch as it is sent, with its operations applied one after the other as
+// RFC 6902 defines them, turns original into exactly intended: the same keys, texts, order, and
+// numbers digit by digit. An error means that the patch must not be sent, or is that of the context,
+// which has ended.
 //
 // It accepts no more than gopkg.in/evanphx/json-patch.v4, with which kube-apiserver applies
 // patches, and gives the same document; that library's extensions (negative indexes, replacing a
 // key that is missing) are refused. It changes no document, and copies only the objects and lists
 // on the operations' paths.
 func Check(ctx context.Context, original map[string]any, ops []Operation, intended map[string]any) error {
-	root, err := applied(ctx, original, ops)
+	root, err := applied(ctx, original, Marshal(ops))
 	if err != nil {
 		return fmt.Errorf("checking the patch: %w", err)
 	}
@@ -38,15 +45,36 @@ type (
 	list   struct{ items []any }
 )
 
-// applied returns a document with the operations. The error names the first one that does not apply.
-func applied(ctx context.Context, doc map[string]any, ops []Operation) (object, error) {
+// step is an operation as it was sent.
+type step struct {
+	op    string
+	value any
+}
+
+// applied returns a document with the operations of a patch. The error names the first one that does
+// not apply.
+func applied(ctx context.Context, doc map[string]any, text []byte) (object, error) {
+	sent, err := rawjson.Decode(text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading it: %w", err)
+	}
 	root := copied(doc).(object)
-	for i, o := range ops {
+	for i, v := range sent.([]any) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := apply(root, o, segments(o.op.Path)); err != nil {
-			return nil, fmt.Errorf("applying operation %d, %s %s: %w", i, o.op.Operation, o.op.Path, err)
+		fields := v.(map[string]any)
+		op, pointer := fields["op"].(string), fields["path"].(string)
+		switch {
+		case pointer == "":
+			err = errWhole
+		case !slices.Contains([]string{Add, Replace, Remove, Test}, op):
+			err = errUnknown
+		default:
+			err = apply(root, step{op, fields["value"]}, segments(pointer))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("applying operation %d, %s %s: %w", i, op, pointer, err)
 		}
 	}
 	return root, nil
@@ -67,7 +95,7 @@ func copied(v any) any {
 	}
 }
 
-func apply(parent any, o Operation, path []string) error {
+func apply(parent any, o step, path []string) error {
 	segment, last := path[0], len(path) == 1
 	switch parent := parent.(type) {
 	case object:
@@ -95,26 +123,26 @@ func apply(parent any, o Operation, path []string) error {
 	}
 }
 
-func (parent object) apply(o Operation, key string) error {
+func (parent object) apply(o step, key string) error {
 	current, have := parent[key]
 	switch {
-	case !have && o.op.Operation != Add:
+	case !have && o.op != Add:
 		return errNoValue
-	case o.op.Operation == Test:
-		return test(current, o.op.Value)
-	case o.op.Operation == Remove:
+	case o.op == Test:
+		return test(current, o.value)
+	case o.op == Remove:
 		delete(parent, key)
 	default:
-		parent[key] = o.op.Value
+		parent[key] = o.value
 	}
 	return nil
 }
 
-func (parent *list) apply(o Operation, segment string) error {
+func (parent *list) apply(o step, segment string) error {
 	limit := len(parent.items)
-	if o.op.Operation == Add {
+	if o.op == Add {
 		if segment == "-" {
-			parent.items = append(parent.items, o.op.Value)
+			parent.items = append(parent.items, o.value)
 			return nil
 		}
 		limit++
@@ -123,13 +151,13 @@ func (parent *list) apply(o Operation, segment string) error {
 	if err != nil {
 		return err
 	}
-	switch o.op.Operation {
+	switch o.op {
 	case Add:
-		parent.items = slices.Insert(parent.items, i, o.op.Value)
+		parent.items = slices.Insert(parent.items, i, o.value)
 	case Test:
-		return test(parent.items[i], o.op.Value)
+		return test(parent.items[i], o.value)
 	case Replace:
-		parent.items[i] = o.op.Value
+		parent.items[i] = o.value
 	default:
 		parent.items = slices.Delete(parent.items, i, i+1)
 	}

@@ -1,4 +1,4 @@
-// Package patch turns edits into an RFC 6902 JSON patch and proves, before the
+// Package patch has the operations of an RFC 6902 JSON patch and proves, before the
 // patch leaves the process, that it gives exactly the intended pod.
 //
 // In: operations as (op, path segments, value), in the order in which they
@@ -9,6 +9,6 @@
 //
 // May import: mattbaird/jsonpatch. No other package of this module imports that
 // library. Only its operation type is used: CreatePatch loses reorderings and
-// rounds numbers, and MarshalJSON does not escape paths. No other package of this
-// module, no net/http and no client.
+// rounds numbers, and MarshalJSON does not escape paths. templates/facts and
+// templates/rawjson. No net/http and no client.
 package patch

@@ -12,33 +12,19 @@ var (
 )
 
 // pointerOf escapes path as RFC 6901 asks.
-func pointerOf(path []string) (string, error) {
-	size := 0
-	for _, segment := range path {
-		size += len("/") + len(segment)
-	}
+func pointerOf(path []string) string {
 	var b strings.Builder
-	b.Grow(size)
 	for _, segment := range path {
-		if err := validText(segment); err != nil {
-			return "", fmt.Errorf("path: %w", err)
-		}
-		b.WriteByte('/')
-		if strings.ContainsAny(segment, "~/") {
-			segment = escaper.Replace(segment)
-		}
-		b.WriteString(segment)
+		b.WriteString("/" + escaper.Replace(segment))
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // segments reads a pointer that pointerOf could have written.
 func segments(pointer string) []string {
 	path := strings.Split(pointer, "/")[1:]
 	for i, segment := range path {
-		if strings.IndexByte(segment, '~') >= 0 {
-			path[i] = unescaper.Replace(segment)
-		}
+		path[i] = unescaper.Replace(segment)
 	}
 	return path
 }

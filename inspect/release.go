@@ -13,8 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -29,12 +27,8 @@ type Served struct {
 	// Library are names of templates, Templates are directories.
 	Library, Templates []string
 	ForeignSidecars    []string
-	// AdminPort is that of probes, metrics and state; 0 where nothing says another than the default.
-	AdminPort int
-	// Enforcement is what holds once the server has proven that it works.
-	Enforcement proof.Enforcement
-	// Match says which namespaces are enforced that only the match of a template selects.
-	Match labels.Match
+	// AdminListen is the address of probes, metrics and state.
+	AdminListen string
 }
 
 // Serve reads what the server in a container is told.

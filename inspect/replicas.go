@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -68,16 +70,18 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 	return found, notRunning, nil
 }
 
-// defaultAdminPort is the port of --admin-listen.
-const defaultAdminPort = 8080
+// DefaultAdminPort is the port of --admin-listen where nothing says another one.
+const DefaultAdminPort = 8080
 
 // adminPort returns the port on which Pillion's container has probes, metrics and state. Where
 // neither its arguments nor its environment say another one, a file may: the container's port admin
 // tells.
 func (c *Cluster) adminPort(container corev1.Container) int {
 	if len(container.Args) > 0 {
-		if served, err := c.Serve(container); err == nil && served.AdminPort != 0 {
-			return served.AdminPort
+		served, err := c.Serve(container)
+		_, text, _ := net.SplitHostPort(served.AdminListen)
+		if port, wrong := strconv.Atoi(text); errors.Join(err, wrong) == nil && port != DefaultAdminPort {
+			return port
 		}
 	}
 	for _, p := range container.Ports {
@@ -85,7 +89,7 @@ func (c *Cluster) adminPort(container corev1.Container) int {
 			return int(p.ContainerPort)
 		}
 	}
-	return defaultAdminPort
+	return DefaultAdminPort
 }
 
 // why returns the reason in a pod's status why the pod does not run; "" if there is none.

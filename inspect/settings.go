@@ -64,7 +64,7 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	if r.Config != "" {
 		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: r.Enforcement, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: proof.Enforcement{Enforce: r.ProofNamespace != ""}, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err

@@ -27,11 +27,11 @@ import (
 // pods are not to be read, only refusals count.
 func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *namespaces.Informer, refusals *canary.Refusals, record func(events.Event), ready func() error, registry prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
 	o := canary.Options{
-		StatusKey: templates.StatusKey(c.AnnotationPrefix), Templates: set.Snapshot, Object: set.Object, StopHere: set.StopHere,
+		StatusKey: templates.StatusKey(c.Prefix), Templates: set.Snapshot, Object: set.Object, StopHere: set.StopHere,
 		Namespace: ns.Cached, Calls: c.registration().Calls, Refusals: refusals, Rules: canary.DefaultRules, Ready: ready, Logger: log,
 		Stopped: func(o store.Object, message string) {
 			record(events.Event{Code: reason.CanaryStopped, Message: message, About: corev1.ObjectReference{
-				APIVersion: c.AnnotationPrefix + "/" + v1alpha1.Version, Kind: v1alpha1.Kind, Name: o.Name, UID: o.UID,
+				APIVersion: c.Prefix + "/" + v1alpha1.Version, Kind: v1alpha1.Kind, Name: o.Name, UID: o.UID,
 			}})
 		},
 	}
@@ -49,7 +49,7 @@ func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *n
 		if err != nil {
 			return nil, fmt.Errorf("making a client for the status of canaries: %w", err)
 		}
-		resource := client.Resource(schema.GroupVersionResource{Group: c.AnnotationPrefix, Version: v1alpha1.Version, Resource: store.Resource})
+		resource := client.Resource(schema.GroupVersionResource{Group: c.Prefix, Version: v1alpha1.Version, Resource: store.Resource})
 		o.Write = func(ctx context.Context, name string, patch []byte) error {
 			_, err := resource.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "pillion"}, "status")
 			return err

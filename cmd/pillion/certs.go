@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 
@@ -28,53 +27,35 @@ var (
 	keyAlgorithms = []string{string(certs.ECDSA), string(certs.RSA)}
 )
 
-// certsConfig is the part of serveConfig for certificates.
+// certsConfig are settings about certificates that commands do not read in a Deployment.
 type certsConfig struct {
-	Provider                           string
-	WebhookConfigurations              []string
-	ValidatingWebhookConfigurations    []string
-	CASecret, KeyAlgorithm             string
-	CreateCASecret                     bool
-	CADuration, LeafDuration, CASettle time.Duration
-	ServingSecret                      string
-	PublishCA                          bool
-	CertFile, KeyFile                  string
+	KeyAlgorithm         string
+	CADuration, CASettle time.Duration
+	PublishCA            bool
+	CertFile, KeyFile    string
 }
 
-func certsFlags(f *pflag.FlagSet) {
-	f.StringSlice("webhook-configuration", nil, "name of a MutatingWebhookConfiguration that calls Pillion (repeatable)")
-	f.StringSlice("validating-webhook-configuration", nil, "name of a ValidatingWebhookConfiguration that calls Pillion (repeatable)")
-	f.String("certs-provider", selfSigned, "where the serving certificate comes from: "+strings.Join(providers, ", "))
-	f.Duration("ca-settle", 5*time.Minute, "how long a new CA must have been in every caBundle before a certificate that it signed is served")
-	f.String("ca-secret", "pillion-ca", "self-signed: name of the Secret that holds the CA; it is made if it is absent")
-	f.Bool("create-ca-secret", true, "self-signed: make the Secret if it is absent; without it somebody else makes it, empty")
-	f.Duration("ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of that time is left")
-	f.Duration("leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of that time is left")
-	f.String("key-algorithm", string(certs.ECDSA), "self-signed: algorithm of new private keys: "+strings.Join(keyAlgorithms, ", "))
-	f.String("serving-secret", "pillion-serving", "cert-manager: name of the Secret that holds the serving certificate")
-	f.Bool("publish-ca", false, "cert-manager: write the CA into every caBundle, instead of cainjector")
-	f.String("cert-file", "", "files: path of the serving certificate with its chain (PEM)")
-	f.String("key-file", "", "files: path of the private key of --cert-file (PEM)")
-}
-
-func readCerts(v *viper.Viper) certsConfig {
-	return certsConfig{
-		Provider:                        v.GetString("certs-provider"),
-		WebhookConfigurations:           list(v, "webhook-configuration"),
-		ValidatingWebhookConfigurations: list(v, "validating-webhook-configuration"),
-		CASecret:                        v.GetString("ca-secret"), KeyAlgorithm: v.GetString("key-algorithm"),
-		CreateCASecret: v.GetBool("create-ca-secret"),
-		CADuration:     v.GetDuration("ca-duration"), LeafDuration: v.GetDuration("leaf-duration"), CASettle: v.GetDuration("ca-settle"),
-		ServingSecret: v.GetString("serving-secret"), PublishCA: v.GetBool("publish-ca"),
-		CertFile: v.GetString("cert-file"), KeyFile: v.GetString("key-file"),
-	}
+func (c *serveConfig) certsFlags(f *pflag.FlagSet) {
+	f.StringSliceVar(&c.Mutating, "webhook-configuration", nil, "name of a MutatingWebhookConfiguration that calls Pillion (repeatable)")
+	f.StringSliceVar(&c.Validating, "validating-webhook-configuration", nil, "name of a ValidatingWebhookConfiguration that calls Pillion (repeatable)")
+	f.StringVar(&c.Provider, "certs-provider", selfSigned, "where the serving certificate comes from: "+strings.Join(providers, ", "))
+	f.DurationVar(&c.CASettle, "ca-settle", 5*time.Minute, "how long a new CA must have been in every caBundle before a certificate that it signed is served")
+	f.StringVar(&c.CASecret, "ca-secret", "pillion-ca", "self-signed: name of the Secret that holds the CA; it is made if it is absent")
+	f.BoolVar(&c.CreateCASecret, "create-ca-secret", true, "self-signed: make the Secret if it is absent; without it somebody else makes it, empty")
+	f.DurationVar(&c.CADuration, "ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of that time is left")
+	f.DurationVar(&c.LeafDuration, "leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of that time is left")
+	f.StringVar(&c.KeyAlgorithm, "key-algorithm", string(certs.ECDSA), "self-signed: algorithm of new private keys: "+strings.Join(keyAlgorithms, ", "))
+	f.StringVar(&c.ServingSecret, "serving-secret", "pillion-serving", "cert-manager: name of the Secret that holds the serving certificate")
+	f.BoolVar(&c.PublishCA, "publish-ca", false, "cert-manager: write the CA into every caBundle, instead of cainjector")
+	f.StringVar(&c.CertFile, "cert-file", "", "files: path of the serving certificate with its chain (PEM)")
+	f.StringVar(&c.KeyFile, "key-file", "", "files: path of the private key of --cert-file (PEM)")
 }
 
 // shortest is the shortest duration of a certificate. Certificates have whole seconds
 // only, and are checked once a second.
 const shortest = 3 * time.Second
 
-func (c certsConfig) validate(wrong complaint) {
+func (c serveConfig) validateCerts(wrong complaint) {
 	wrong.unlessOneOf("certs-provider", c.Provider, providers...)
 	wrong.unlessOneOf("key-algorithm", c.KeyAlgorithm, keyAlgorithms...)
 	if c.LeafDuration < shortest || c.LeafDuration >= c.CADuration {
@@ -85,7 +66,7 @@ func (c certsConfig) validate(wrong complaint) {
 	}
 	for setting, names := range map[string][]string{
 		"ca-secret": {c.CASecret}, "serving-secret": {c.ServingSecret},
-		"webhook-configuration": c.WebhookConfigurations, "validating-webhook-configuration": c.ValidatingWebhookConfigurations,
+		"webhook-configuration": c.Mutating, "validating-webhook-configuration": c.Validating,
 	} {
 		for i, name := range names {
 			if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -123,10 +104,10 @@ func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (*certs.Sou
 		return nil, err
 	}
 	options := certs.Options{Client: client, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log, Now: time.Now}
-	for _, name := range c.WebhookConfigurations {
+	for _, name := range c.Mutating {
 		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Mutating, Name: name})
 	}
-	for _, name := range c.ValidatingWebhookConfigurations {
+	for _, name := range c.Validating {
 		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Validating, Name: name})
 	}
 	switch c.Provider {

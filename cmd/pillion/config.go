@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -24,43 +23,30 @@ import (
 
 var defaultExcluded = inspect.DefaultExcluded
 
-// serveConfig holds the validated settings of 'pillion serve'.
+// serveConfig holds the validated settings of 'pillion serve'. Those that commands read in a Deployment
+// are in Served.
 type serveConfig struct {
+	inspect.Served
 	certsConfig
-	Listen, AdminListen        string
-	Namespace, Service         string
-	Library, Templates         []string
-	ClusterTemplates           bool
-	NamespacedTemplates        bool
-	Values                     string
-	AnnotationPrefix           string
-	ForeignSidecars            []string
-	ExcludedNamespaces         []string
+	Listen                     string
 	Kubeconfig                 string
 	LogLevel, LogFormat        string
 	ShutdownDelay, ShutdownMax time.Duration
-	OwnerEvents                bool
-	KeepRequiredLabel          bool
-	UninstallMarker            string
-	enforcementConfig
-	// InUseRecord is the ConfigMap of the templates in use, AllowMissingTemplates are those
-	// that may be missing.
-	InUseRecord           string
+	Enforcement                string
+	TakeBackAfter              time.Duration
+	// AllowMissingTemplates may be missing although InUse names them.
 	AllowMissingTemplates []string
-	ReadWorkloads         bool
-	// MirrorPolicy is the ValidatingAdmissionPolicy that owns the mirrors of templates, and
-	// MirrorRevision the version of the release that this replica is of.
-	MirrorPolicy, MirrorRevision string
-	WebhookScope                 string
-	// CountEvery is the time between two looks at the pods, 0 for none.
-	CountEvery time.Duration
-	// Preview: workloads and namespaces are previewed; PreviewLimits: what limits their pods is
-	// read for it.
-	Preview, PreviewLimits bool
+	// MirrorRevision is the version of the release that this replica is of.
+	MirrorRevision string
+	WebhookScope   string
+	// Preview: workloads and namespaces are previewed.
+	Preview bool
 	peersConfig
-	// ReviewTimeout is the longest time that an API server waits, MemoryLimit is in bytes.
+	// ReviewTimeout is the longest time that an API server waits.
 	ReviewTimeout time.Duration
-	MemoryLimit   int64
+	// memory is --memory-limit, MemoryLimit the same in bytes.
+	memory      string
+	MemoryLimit int64
 
 	// settings has all of them, by the names of the flags.
 	settings map[string]any
@@ -78,100 +64,99 @@ const foreignUsage = "containers of other injectors, by name: $each: App and $ea
 // somebody gives is not the default.
 func foreignNames(names []string) []string { return append([]string{}, names...) }
 
-// defaultAdminPort is the port of --admin-listen.
-const defaultAdminPort = 8080
-
 // leastMemory is the smallest --memory-limit, in bytes.
 const leastMemory = 96 << 20
 
 // leastCountEvery is the shortest --count-pods-every: a look reads many pods.
 const leastCountEvery = 5 * time.Second
 
-func serveFlags(f *pflag.FlagSet) {
-	f.String("config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
-	f.String("listen", ":8443", "address that answers admission reviews, over TLS, under /mutate and /verify")
-	f.String("admin-listen", fmt.Sprint(":", defaultAdminPort), "address of /healthz, /readyz, /metrics and /state, plain HTTP")
-	f.String("namespace", "", "Pillion's own namespace (required)")
-	f.String("service", "pillion", "name of the Service through which API servers call Pillion")
-	certsFlags(f)
-	f.StringSlice("library", nil, "names of library templates to serve: "+strings.Join(library.Names(), ", "))
-	f.StringSlice("templates", nil, "directory of SidecarTemplates to serve, watched (repeatable)")
-	f.Bool("cluster-templates", true, "serve the SidecarTemplates of the cluster")
-	f.Bool("namespaced-templates", false, "with --cluster-templates, serve the NamespacedSidecarTemplates of the cluster, each for the pods of its namespace")
-	f.String("values", "", "YAML file with the installer's values, which templates read as 'values'")
-	f.String("annotation-prefix", templates.DefaultPrefix, "prefix of annotations, labels and the CRD's group")
-	f.StringSlice("foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
-	f.StringSlice("excluded-namespaces", defaultExcluded, "namespaces without injection, besides Pillion's own")
-	f.String("kubeconfig", "", "kubeconfig file (default: the pod's service account)")
-	f.String("log-level", "info", "debug, info, warn or error")
-	f.String("log-format", "text", "text or json")
-	f.Duration("shutdown-delay", 5*time.Second, "how long reviews are still answered after the replica has become unready")
-	f.Duration("shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
-	f.Bool("owner-events", true, "write events on the controllers that create pods, which Pillion has to read for it; if false, on the namespace")
-	f.Bool("keep-required-label", true, "set the label PREFIX/required on namespaces that a required template selects: API servers then have Pillion check their final pods")
-	f.String("uninstall-marker", "", "name of a ConfigMap in Pillion's own namespace that announces the uninstall: Pillion then removes its labels from namespaces (default: they stay)")
-	enforcementFlags(f)
-	f.String("in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
-	f.StringSlice("allow-missing-templates", nil, "templates that may be missing although --in-use-record names them")
-	f.Bool("read-workloads", false, "read workloads and pods: refuse to delete a SidecarTemplate that they name, and warn of workloads that cannot create pods when a namespace is annotated")
-	f.String("mirror-policy", "", "show the templates of --library and --templates as read-only SidecarTemplates, which this ValidatingAdmissionPolicy owns (empty: they are not shown)")
-	f.String("mirror-revision", "", "value of the annotation PREFIX/mirror-revision of --mirror-policy for this version of the release; replicas of other versions write no mirrors")
-	f.String("webhook-scope", scopeRequested, "which namespaces' pods the webhook configuration sends to /mutate/requested: Requested (label PREFIX/injection=enabled) or All (neither enforced nor disabled)")
-	f.Bool("preview", true, "answer reviews of workloads and namespaces at /preview, with warnings about what will happen to their pods")
-	f.Bool("preview-limits", false, "read LimitRanges and ResourceQuotas, so that previews and events say when they refuse a pod because of a sidecar")
-	f.Duration("count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
-	peersFlags(f)
-	f.Duration("review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: Pillion gives up a review after this time")
-	f.String("memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
+func (c *serveConfig) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.Config, "config", "", "file (YAML, JSON or TOML) with these settings, without the dashes; flags and PILLION_* override it")
+	f.StringVar(&c.Listen, "listen", ":8443", "address that answers admission reviews, over TLS, under /mutate and /verify")
+	f.StringVar(&c.AdminListen, "admin-listen", fmt.Sprint(":", inspect.DefaultAdminPort), "address of /healthz, /readyz, /metrics and /state, plain HTTP")
+	f.StringVar(&c.Namespace, "namespace", "", "Pillion's own namespace (required)")
+	f.StringVar(&c.Service, "service", "pillion", "name of the Service through which API servers call Pillion")
+	c.certsFlags(f)
+	f.StringSliceVar(&c.Library, "library", nil, "names of library templates to serve: "+strings.Join(library.Names(), ", "))
+	f.StringSliceVar(&c.Templates, "templates", nil, "directory of SidecarTemplates to serve, watched (repeatable)")
+	f.BoolVar(&c.ClusterTemplates, "cluster-templates", true, "serve the SidecarTemplates of the cluster")
+	f.BoolVar(&c.NamespacedTemplates, "namespaced-templates", false, "with --cluster-templates, serve the NamespacedSidecarTemplates of the cluster, each for the pods of its namespace")
+	f.StringVar(&c.Values, "values", "", "YAML file with the installer's values, which templates read as 'values'")
+	f.StringVar(&c.Prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of annotations, labels and the CRD's group")
+	f.StringSliceVar(&c.ForeignSidecars, "foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
+	f.StringSliceVar(&c.Excluded, "excluded-namespaces", defaultExcluded, "namespaces without injection, besides Pillion's own")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
+	f.StringVar(&c.LogLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&c.LogFormat, "log-format", "text", "text or json")
+	f.DurationVar(&c.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long reviews are still answered after the replica has become unready")
+	f.DurationVar(&c.ShutdownMax, "shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
+	f.BoolVar(&c.OwnerEvents, "owner-events", true, "write events on the controllers that create pods, which Pillion has to read for it; if false, on the namespace")
+	f.BoolVar(&c.KeepRequired, "keep-required-label", true, "set the label PREFIX/required on namespaces that a required template selects: API servers then have Pillion check their final pods")
+	f.StringVar(&c.UninstallMarker, "uninstall-marker", "", "name of a ConfigMap in Pillion's own namespace that announces the uninstall: Pillion then removes its labels from namespaces (default: they stay)")
+	c.enforcementFlags(f)
+	f.StringVar(&c.InUse, "in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")
+	f.StringSliceVar(&c.AllowMissingTemplates, "allow-missing-templates", nil, "templates that may be missing although --in-use-record names them")
+	f.BoolVar(&c.ReadWorkloads, "read-workloads", false, "read workloads and pods: refuse to delete a SidecarTemplate that they name, and warn of workloads that cannot create pods when a namespace is annotated")
+	f.StringVar(&c.MirrorPolicy, "mirror-policy", "", "show the templates of --library and --templates as read-only SidecarTemplates, which this ValidatingAdmissionPolicy owns (empty: they are not shown)")
+	f.StringVar(&c.MirrorRevision, "mirror-revision", "", "value of the annotation PREFIX/mirror-revision of --mirror-policy for this version of the release; replicas of other versions write no mirrors")
+	f.StringVar(&c.WebhookScope, "webhook-scope", scopeRequested, "which namespaces' pods the webhook configuration sends to /mutate/requested: Requested (label PREFIX/injection=enabled) or All (neither enforced nor disabled)")
+	f.BoolVar(&c.Preview, "preview", true, "answer reviews of workloads and namespaces at /preview, with warnings about what will happen to their pods")
+	f.BoolVar(&c.PreviewLimits, "preview-limits", false, "read LimitRanges and ResourceQuotas, so that previews and events say when they refuse a pod because of a sidecar")
+	f.DurationVar(&c.CountEvery, "count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
+	c.peersFlags(f)
+	f.DurationVar(&c.ReviewTimeout, "review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: Pillion gives up a review after this time")
+	f.StringVar(&c.memory, "memory-limit", "256Mi", "how much memory the container may use; bounds what reviews may take, and sets GOMEMLIMIT where the environment does not")
 }
 
-// loadConfig reads the settings from flags, environment and file, in this order of
+// load takes what the flags leave open from the environment and the file, in this order of
 // precedence. Its error names every wrong setting.
-func loadConfig(cmd *cobra.Command) (serveConfig, error) {
+func (c *serveConfig) load(flags *pflag.FlagSet) error {
 	v := viper.New()
 	v.SetEnvPrefix("PILLION")
 	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
 	v.AutomaticEnv()
-	if err := v.BindPFlags(cmd.Flags()); err != nil {
-		return serveConfig{}, err
+	if err := v.BindPFlags(flags); err != nil {
+		return err
 	}
 	if file := v.GetString("config"); file != "" {
-		if err := readConfigFile(v, cmd.Flags(), file); err != nil {
-			return serveConfig{}, err
+		if err := readConfigFile(v, flags, file); err != nil {
+			return err
 		}
 	}
-	c := readConfig(v)
-	if err := c.validate(); err != nil {
-		return c, usageError{err}
+	if err := errors.Join(c.read(flags, v), c.validate()); err != nil {
+		return usageError{err}
 	}
-	c.ExcludedNamespaces = append(c.ExcludedNamespaces, c.Namespace)
+	c.Excluded = append(c.Excluded, c.Namespace)
+	c.settings = v.AllSettings()
 	delete(c.settings, "help")
-	return c, nil
+	return nil
 }
 
-// readConfig returns the settings without looking whether they are allowed.
-func readConfig(v *viper.Viper) serveConfig {
-	c := serveConfig{
-		Listen: v.GetString("listen"), AdminListen: v.GetString("admin-listen"),
-		Namespace: v.GetString("namespace"), Service: v.GetString("service"),
-		certsConfig: readCerts(v),
-		Library:     list(v, "library"), Templates: list(v, "templates"), ClusterTemplates: v.GetBool("cluster-templates"), NamespacedTemplates: v.GetBool("cluster-templates") && v.GetBool("namespaced-templates"),
-		Values: v.GetString("values"), AnnotationPrefix: v.GetString("annotation-prefix"),
-		ForeignSidecars: foreignNames(list(v, "foreign-sidecars")), ExcludedNamespaces: list(v, "excluded-namespaces"), Kubeconfig: v.GetString("kubeconfig"),
-		LogLevel: v.GetString("log-level"), LogFormat: v.GetString("log-format"),
-		ShutdownDelay: v.GetDuration("shutdown-delay"), ShutdownMax: v.GetDuration("shutdown-timeout"),
-		OwnerEvents: v.GetBool("owner-events"), KeepRequiredLabel: v.GetBool("keep-required-label"), UninstallMarker: v.GetString("uninstall-marker"), enforcementConfig: readEnforcement(v),
-		InUseRecord: v.GetString("in-use-record"), AllowMissingTemplates: list(v, "allow-missing-templates"),
-		ReadWorkloads: v.GetBool("read-workloads"), MirrorPolicy: v.GetString("mirror-policy"), MirrorRevision: v.GetString("mirror-revision"), peersConfig: readPeersConfig(v),
-		ReviewTimeout: v.GetDuration("review-timeout"), WebhookScope: v.GetString("webhook-scope"),
-		CountEvery: v.GetDuration("count-pods-every"),
-		Preview:    v.GetBool("preview"), PreviewLimits: v.GetBool("preview-limits"),
-		settings: v.AllSettings(),
+// read sets the flags to what viper says, and the settings that follow from others. It does not look
+// whether they are allowed.
+func (c *serveConfig) read(flags *pflag.FlagSet, v *viper.Viper) error {
+	var problems []error
+	flags.VisitAll(func(f *pflag.Flag) {
+		var err error
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			err = list.Replace(items(v.GetStringSlice(f.Name)))
+		} else if !f.Changed {
+			err = f.Value.Set(v.GetString(f.Name))
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("--%s is %q: %w", f.Name, v.GetString(f.Name), err))
+		}
+	})
+	c.NamespacedTemplates = c.NamespacedTemplates && c.ClusterTemplates
+	c.All = c.WebhookScope == scopeAll
+	if c.Enforcement == enforcementManual {
+		c.ProofNamespace = ""
 	}
-	if q, err := resource.ParseQuantity(v.GetString("memory-limit")); err == nil {
+	c.Publishes = c.Provider == selfSigned || c.PublishCA
+	if q, err := resource.ParseQuantity(c.memory); err == nil {
 		c.MemoryLimit = q.Value()
 	}
-	return c
+	return errors.Join(problems...)
 }
 
 // readConfigFile reads the file of --config. It refuses keys that are not settings, because
@@ -223,18 +208,18 @@ func (d distinctDecoder) Decode(text []byte, into map[string]any) error {
 	return nil
 }
 
-// list reads a list from a flag, from the file, or from the environment, where commas
-// separate the items.
-func list(v *viper.Viper, key string) []string {
-	var items []string
-	for _, entry := range v.GetStringSlice(key) {
+// items are those of a list from a flag, from the file, or from the environment, where commas
+// separate them.
+func items(list []string) []string {
+	all := []string{}
+	for _, entry := range list {
 		for item := range strings.SplitSeq(entry, ",") {
 			if item = strings.TrimSpace(item); item != "" {
-				items = append(items, item)
+				all = append(all, item)
 			}
 		}
 	}
-	return items
+	return all
 }
 
 // maxPrefix is the longest annotation prefix: TEMPLATE.PREFIX begins keys of annotations and
@@ -272,19 +257,19 @@ func (c serveConfig) validate() error {
 	}
 	wrong.unlessNames("namespace", "must be a name of lower case letters, digits and dashes", c.Namespace)
 	wrong.unlessNames("service", "must be a name of lower case letters, digits and dashes", c.Service)
-	if len(validation.IsDNS1123Subdomain(c.AnnotationPrefix)) > 0 || len(c.AnnotationPrefix) > maxPrefix {
-		wrong("annotation-prefix", c.AnnotationPrefix, fmt.Sprintf("must be a DNS name of lower case letters, digits, dashes and dots, of %d characters at most", maxPrefix))
+	if len(validation.IsDNS1123Subdomain(c.Prefix)) > 0 || len(c.Prefix) > maxPrefix {
+		wrong("annotation-prefix", c.Prefix, fmt.Sprintf("must be a DNS name of lower case letters, digits, dashes and dots, of %d characters at most", maxPrefix))
 	}
-	if c.InUseRecord != "" && len(validation.IsDNS1123Subdomain(c.InUseRecord)) > 0 {
-		wrong("in-use-record", c.InUseRecord, "must be the name of a ConfigMap, or nothing")
+	if c.InUse != "" && len(validation.IsDNS1123Subdomain(c.InUse)) > 0 {
+		wrong("in-use-record", c.InUse, "must be the name of a ConfigMap, or nothing")
 	}
 	wrong.unlessNames("foreign-sidecars", "must be names of containers: lower case letters, digits and dashes", c.ForeignSidecars...)
 	wrong.unlessNames("allow-missing-templates", "must be names of templates", c.AllowMissingTemplates...)
-	c.certsConfig.validate(wrong)
+	c.validateCerts(wrong)
 	if c.UninstallMarker != "" && len(validation.IsDNS1123Subdomain(c.UninstallMarker)) > 0 {
 		wrong("uninstall-marker", c.UninstallMarker, "must be the name of a ConfigMap")
 	}
-	c.enforcementConfig.validate(append(slices.Clone(c.ExcludedNamespaces), c.Namespace), wrong)
+	c.validateEnforcement(wrong)
 	c.peersConfig.validate(wrong)
 	for _, name := range c.Library {
 		wrong.unlessOneOf("library", name, library.Names()...)

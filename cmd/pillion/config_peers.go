@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -16,13 +15,9 @@ type peersConfig struct {
 	ClientNames  []string
 }
 
-func peersFlags(f *pflag.FlagSet) {
-	f.String("client-ca-file", "", "PEM file with the CAs of the API servers' client certificates: only their clients may send reviews (default: everybody may)")
-	f.StringSlice("client-names", nil, "names that a client's certificate may have, as common name or DNS name (default: any); only with --client-ca-file")
-}
-
-func readPeersConfig(v *viper.Viper) peersConfig {
-	return peersConfig{ClientCAFile: v.GetString("client-ca-file"), ClientNames: list(v, "client-names")}
+func (c *peersConfig) peersFlags(f *pflag.FlagSet) {
+	f.StringVar(&c.ClientCAFile, "client-ca-file", "", "PEM file with the CAs of the API servers' client certificates: only their clients may send reviews (default: everybody may)")
+	f.StringSliceVar(&c.ClientNames, "client-names", nil, "names that a client's certificate may have, as common name or DNS name (default: any); only with --client-ca-file")
 }
 
 func (c peersConfig) validate(wrong complaint) {

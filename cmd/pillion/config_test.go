@@ -6,17 +6,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func parse(t *testing.T, args ...string) (serveConfig, error) {
 	t.Helper()
-	cmd := &cobra.Command{Use: "serve"}
-	serveFlags(cmd.Flags())
-	if err := cmd.ParseFlags(args); err != nil {
+	var c serveConfig
+	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	c.flags(f)
+	if err := f.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return loadConfig(cmd)
+	err := c.load(f)
+	return c, err
 }
 
 func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
@@ -34,20 +36,21 @@ func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 	if c.Service != "from-flag" || c.CASecret != "from-env" || c.LogLevel != "warn" {
 		t.Errorf("service %q, ca-secret %q, log-level %q", c.Service, c.CASecret, c.LogLevel)
 	}
-	if got := strings.Join(c.ExcludedNamespaces, " "); got != "one two own" {
+	if got := strings.Join(c.Excluded, " "); got != "one two own" {
 		t.Errorf("excluded namespaces %q", got)
 	}
-	if got := strings.Join(c.WebhookConfigurations, " "); got != "a b" {
+	if got := strings.Join(c.Mutating, " "); got != "a b" {
 		t.Errorf("webhook configurations %q", got)
 	}
 }
 
 func TestTheErrorNamesEveryWrongSetting(t *testing.T) {
+	t.Setenv("PILLION_PREVIEW", "maybe")
 	_, err := parse(t, "--listen", "8443", "--certs-provider", "magic", "--library", "fluent-bti", "--log-level", "loud", "--leaf-duration", "9000h", "--templates", "no/such/dir", "--review-timeout", "31s", "--memory-limit", "64Mi", "--annotation-prefix", "Bad_Prefix", "--enforcement", "Always", "--enforcement-match", "Some", "--proof-namespace", "kube-system", "--take-back-after", "-1s", "--uninstall-marker", "a/b", "--webhook-scope", "all")
 	if err == nil {
 		t.Fatal("the wrong settings are accepted")
 	}
-	for _, want := range []string{"--listen", "--namespace", "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested, All"} {
+	for _, want := range []string{"--listen", "--namespace", `--preview is "maybe"`, "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested, All"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)
 		}

@@ -47,5 +47,5 @@ func newCoverage(c serveConfig, config *rest.Config, pods webhook.Pods, ns *name
 
 // registration is what API servers ask before they call this Pillion.
 func (c serveConfig) registration() entries.Registration {
-	return entries.Registration{Prefix: c.AnnotationPrefix, All: c.WebhookScope == scopeAll, Excluded: c.ExcludedNamespaces}
+	return entries.Registration{Prefix: c.Prefix, All: c.All, Excluded: c.Excluded}
 }

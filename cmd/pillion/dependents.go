@@ -33,7 +33,7 @@ type dependence struct {
 
 // newDependence returns what the server says of the templates that somebody applies.
 func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer, log *slog.Logger) (dependence, error) {
-	d := dependence{rules: c.labels(), enforcement: c.enforcementConfig.once(), namespaces: ns.AllLabelled}
+	d := dependence{rules: c.labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: ns.AllLabelled}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d, nil // it has not the right
 	}

@@ -22,7 +22,7 @@ import (
 
 // labels are the rules of the labels that Pillion manages on namespaces.
 func (c serveConfig) labels() labels.Rules {
-	return labels.Rules{Prefix: c.AnnotationPrefix, Excluded: c.ExcludedNamespaces, Required: c.KeepRequiredLabel, Match: c.Match}
+	return labels.Rules{Prefix: c.Prefix, Excluded: c.Excluded, Required: c.KeepRequired, Match: c.Match}
 }
 
 // newLabelController returns the controller of the labels. It hears of changes of templates and

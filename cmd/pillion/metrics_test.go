@@ -29,8 +29,8 @@ import (
 func assembledReplica(t *testing.T, flags ...string) (*servedParts, *prometheus.Registry) {
 	t.Helper()
 	var c serveConfig
-	cmd := newServeCommand()
-	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) { c, err = loadConfig(cmd); return err }
+	cmd := &cobra.Command{RunE: func(cmd *cobra.Command, _ []string) error { return c.load(cmd.Flags()) }}
+	c.flags(cmd.Flags())
 	cmd.SetArgs(append([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
 		"--cluster-templates", "--namespaced-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"}, flags...))
 	if err := cmd.Execute(); err != nil {

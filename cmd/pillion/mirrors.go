@@ -26,7 +26,7 @@ func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set
 		return nil, fmt.Errorf("making a client for mirrors of templates: %w", err)
 	}
 	w := store.NewMirrorWriter(store.MirrorOptions{
-		Client: client, Prefix: c.AnnotationPrefix, Values: compile.Values, Policy: c.MirrorPolicy, Revision: c.MirrorRevision,
+		Client: client, Prefix: c.Prefix, Values: compile.Values, Policy: c.MirrorPolicy, Revision: c.MirrorRevision,
 		Ready: ready, Verdicts: func(v []store.Verdict) { status.Observe("mirrors", v) }, Logger: log,
 	})
 	set.OnMirrors(w.Observe)

@@ -29,14 +29,14 @@ func newNamespacedTemplates(c serveConfig, client kubernetes.Interface, metadata
 	}
 	n := &namespacedTemplates{
 		Namespaced: store.NewNamespaced(store.NamespacedOptions{
-			Metadata: metadataClient, Group: c.AnnotationPrefix, Compile: compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
-			SwitchedOff: !c.NamespacedTemplates, Excluded: c.ExcludedNamespaces,
+			Metadata: metadataClient, Group: c.Prefix, Compile: compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
+			SwitchedOff: !c.NamespacedTemplates, Excluded: c.Excluded,
 			Read: func(ctx context.Context, namespace, name string) ([]byte, error) {
-				return client.CoreV1().RESTClient().Get().AbsPath("/apis", c.AnnotationPrefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
+				return client.CoreV1().RESTClient().Get().AbsPath("/apis", c.Prefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
 					SetHeader("Accept", "application/json").DoRaw(ctx)
 			},
 		}),
-		status: store.NewNamespacedStatusWriter(metadataClient, c.AnnotationPrefix, log),
+		status: store.NewNamespacedStatusWriter(metadataClient, c.Prefix, log),
 	}
 	if n.served = c.NamespacedTemplates; n.served {
 		set.Attach(n.Namespaced)

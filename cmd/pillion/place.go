@@ -1,8 +1,6 @@
 package main
 
 import (
-	"net"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -11,7 +9,6 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/check"
 )
 
 // placeFlags adds the flags that say where Pillion is.
@@ -39,16 +36,17 @@ func openCluster(p inspect.Place) (*inspect.Cluster, error) {
 // served reads what the server in a container is told: its arguments, and the variables PILLION_*
 // that say what they leave open.
 func served(container corev1.Container) (inspect.Served, error) {
+	var c serveConfig
 	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	f.ParseErrorsAllowlist.UnknownFlags = true // of another version
 	f.Usage = func() {}
-	serveFlags(f)
+	c.flags(f)
 	if err := f.Parse(container.Args[1:]); err != nil {
-		return inspect.Served{}, err
+		return c.Served, err
 	}
 	v := viper.New()
 	if err := v.BindPFlags(f); err != nil {
-		return inspect.Served{}, err
+		return c.Served, err
 	}
 	for _, e := range container.Env {
 		setting, ok := strings.CutPrefix(e.Name, "PILLION_")
@@ -57,25 +55,6 @@ func served(container corev1.Container) (inspect.Served, error) {
 			v.Set(setting, e.Value)
 		}
 	}
-	c := readConfig(v)
-	s := inspect.Served{
-		Config: v.GetString("config"), Values: c.Values, Library: c.Library, Templates: c.Templates, ForeignSidecars: c.ForeignSidecars, Enforcement: c.once(), Match: c.Match,
-		Needs: check.Needs{
-			CASecret: c.CASecret, ServingSecret: c.ServingSecret, CreateCASecret: c.CreateCASecret, UninstallMarker: c.UninstallMarker, InUse: c.InUseRecord,
-			ReadWorkloads: c.ReadWorkloads, CountPods: c.CountEvery > 0, OwnerEvents: c.OwnerEvents, PreviewLimits: c.PreviewLimits,
-			Settings: check.Settings{
-				Service: c.Service, Prefix: c.AnnotationPrefix, Excluded: c.ExcludedNamespaces, All: c.WebhookScope == scopeAll,
-				ClusterTemplates: c.ClusterTemplates, NamespacedTemplates: c.NamespacedTemplates, KeepRequired: c.KeepRequiredLabel, Mutating: c.WebhookConfigurations, Validating: c.ValidatingWebhookConfigurations,
-				Provider: c.Provider, Publishes: c.Provider == selfSigned || c.PublishCA, LeafDuration: c.LeafDuration, MirrorPolicy: c.MirrorPolicy, Match: c.Match,
-			},
-		},
-	}
-	if c.proves() {
-		s.ProofNamespace = c.ProofNamespace
-	}
-	_, text, _ := net.SplitHostPort(c.AdminListen)
-	if port, err := strconv.Atoi(text); err == nil && port != defaultAdminPort {
-		s.AdminPort = port
-	}
-	return s, nil
+	err := c.read(f, v)
+	return c.Served, err
 }

@@ -32,7 +32,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 		return nil, fmt.Errorf("making a client for proofs: %w", err)
 	}
 	return proof.New(proof.Options{
-		Prefix: c.AnnotationPrefix, Namespace: c.ProofNamespace, Ready: ready, Verifies: c.KeepRequiredLabel, TakeBackAfter: c.TakeBackAfter, Logger: log,
+		Prefix: c.Prefix, Namespace: c.ProofNamespace, Ready: ready, Verifies: c.KeepRequired, TakeBackAfter: c.TakeBackAfter, Logger: log,
 		Timeout: c.ReviewTimeout + 5*time.Second,
 		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 			return client.CoreV1().Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

@@ -27,7 +27,7 @@ func running(t *testing.T, args ...string) *store.Templates {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, err := liveSet(c, templates.Options{Prefix: c.AnnotationPrefix}, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler))
+	set, _, err := liveSet(c, templates.Options{Prefix: c.Prefix}, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

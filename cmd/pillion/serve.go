@@ -38,6 +38,7 @@ import (
 )
 
 func newServeCommand() *cobra.Command {
+	var c serveConfig
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the admission webhook",
@@ -61,14 +62,13 @@ what keeps it from writing labels and statuses.`,
     --library fluent-bit`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := loadConfig(cmd)
-			if err != nil {
+			if err := c.load(cmd.Flags()); err != nil {
 				return err
 			}
 			return serve(cmd, c)
 		},
 	}
-	serveFlags(cmd.Flags())
+	c.flags(cmd.Flags())
 	return cmd
 }
 
@@ -172,7 +172,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	registerSettings(registry, c)
 	metrics := webhook.NewMetrics(registry)
 
-	compile := templates.Options{Prefix: c.AnnotationPrefix, ForeignSidecars: c.ForeignSidecars}
+	compile := templates.Options{Prefix: c.Prefix, ForeignSidecars: c.ForeignSidecars}
 	if c.Values != "" {
 		if compile.Values, err = readValues(cmd, c.Values); err != nil {
 			return nil, err
@@ -180,7 +180,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	var set *store.Templates
 	ns := namespaces.New(namespaces.Options{
-		Client: metadataClient, List: clientset.NamespaceList(client), Prefix: c.AnnotationPrefix, Bytes: webhook.Share(c.MemoryLimit, webhook.NamespaceShare),
+		Client: metadataClient, List: clientset.NamespaceList(client), Prefix: c.Prefix, Bytes: webhook.Share(c.MemoryLimit, webhook.NamespaceShare),
 		Reads: func() *templates.NamespaceReads { return set.Snapshot().NamespaceReads() }, Logger: log.With("component", "namespaces"),
 	})
 	set, status, err := liveSet(c, compile, config, c.namedIn(ns), log)
@@ -207,7 +207,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
 	}
-	settings := injector.Config{Prefix: c.AnnotationPrefix, Namespace: c.Namespace, ExcludedNamespaces: c.ExcludedNamespaces}
+	settings := injector.Config{Prefix: c.Prefix, Namespace: c.Namespace, ExcludedNamespaces: c.Excluded}
 	recorder := events.New(events.Options{
 		Client: client.EventsV1(), Metadata: metadataClient, Namespace: ns.UID, Owners: c.OwnerEvents,
 		Explain: settings.ExplainCommand, Instance: instance(), Logger: log.With("component", "events"),
@@ -281,7 +281,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, err
 	}
-	remover, err := newLabelRemover(config, c.AnnotationPrefix, false)
+	remover, err := newLabelRemover(config, c.Prefix, false)
 	if err != nil {
 		return nil, err
 	}
@@ -293,8 +293,8 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 		return lint.APIRules(d, t, compile)
 	}
-	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.ExcludedNamespaces, Templates: set.Snapshot, Namespaces: ns.All, Depending: depends.of, Mirrors: c.mirrorsTemplates(), Namespaced: ofNamespaces.count()}
-	previews := webhook.PreviewOptions{Pods: pods, Prefix: c.AnnotationPrefix}
+	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.Excluded, Templates: set.Snapshot, Namespaces: ns.All, Depending: depends.of, Mirrors: c.mirrorsTemplates(), Namespaced: ofNamespaces.count()}
+	previews := webhook.PreviewOptions{Pods: pods, Prefix: c.Prefix}
 	if err := c.readsWorkloads(config, ns, &guard, &previews); err != nil {
 		return nil, err
 	}
@@ -399,9 +399,9 @@ func announceReady(ctx context.Context, server *webhook.Server, start time.Time,
 func liveSet(c serveConfig, compile templates.Options, config *rest.Config, named func(template string) bool, log *slog.Logger) (*store.Templates, *store.StatusWriter, error) {
 	options := store.Options{Compile: compile, Named: named, Logger: log.With("component", "templates")}
 	if c.proves() { // first, so that the names are nobody else's
-		options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.Manifest(c.AnnotationPrefix, c.ProofNamespace)))
-		if c.KeepRequiredLabel {
-			options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.RequiredManifest(c.AnnotationPrefix, c.ProofNamespace)))
+		options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.Manifest(c.Prefix, c.ProofNamespace)))
+		if c.KeepRequired {
+			options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.RequiredManifest(c.Prefix, c.ProofNamespace)))
 		}
 	}
 	if len(c.Library) > 0 {
@@ -421,9 +421,9 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, name
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
 	}
-	options.Sources = append(options.Sources, store.Cluster(client, c.AnnotationPrefix, options.Logger))
+	options.Sources = append(options.Sources, store.Cluster(client, c.Prefix, options.Logger))
 	set := store.New(options)
-	status := store.NewStatusWriter(client, c.AnnotationPrefix, options.Logger)
+	status := store.NewStatusWriter(client, c.Prefix, options.Logger)
 	set.OnVerdicts(func(v []store.Verdict) { status.Observe("templates", v) })
 	return set, status, nil
 }

@@ -21,7 +21,7 @@ import (
 
 // usageRules says which namespaces use templates.
 func (c serveConfig) usageRules() usage.Rules {
-	return usage.Rules{Prefix: c.AnnotationPrefix, Excluded: c.ExcludedNamespaces}
+	return usage.Rules{Prefix: c.Prefix, Excluded: c.Excluded}
 }
 
 // namedIn reports whether namespaces name a template.
@@ -59,11 +59,11 @@ func newCounter(c serveConfig, set *store.Templates, ns *namespaces.Informer, re
 // newUpgradeGate returns the check that no template in use is missing, and the function that
 // records the templates in use.
 func newUpgradeGate(c serveConfig, client kubernetes.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
-	if c.InUseRecord == "" {
+	if c.InUse == "" {
 		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
 	gate := upgradegate.New(upgradegate.Options{
-		ConfigMaps: client.CoreV1().ConfigMaps(c.Namespace), Name: c.InUseRecord, Instance: instance(), Rules: c.usageRules(),
+		ConfigMaps: client.CoreV1().ConfigMaps(c.Namespace), Name: c.InUse, Instance: instance(), Rules: c.usageRules(),
 		Namespaces: ns.All, Allowed: c.AllowMissingTemplates, Serving: serving, Logger: log,
 	})
 	registry.MustRegister(gate)

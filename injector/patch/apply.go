@@ -54,7 +54,7 @@ type step struct {
 // applied returns a document with the operations of a patch. The error names the first one that does
 // not apply.
 func applied(ctx context.Context, doc map[string]any, text []byte) (object, error) {
-	sent, err := rawjson.Decode(text, nil)
+	sent, err := rawjson.Decode(text)
 	if err != nil {
 		return nil, fmt.Errorf("reading it: %w", err)
 	}

@@ -133,7 +133,7 @@ func sound(t *testing.T) *Facts {
 			ClusterTemplates: true, NamespacedTemplates: true, KeepRequired: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
 			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: labels.MatchRequired,
 		},
-		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountPods: true, OwnerEvents: true,
+		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountEvery: time.Minute, OwnerEvents: true,
 	}
 	needs.Rights = ServerRights(needs)
 	podLabels := map[string]string{"app.kubernetes.io/instance": "pillion"}
@@ -805,7 +805,7 @@ func TestTheRightsThatAServerNeedsFollowFromItsSettings(t *testing.T) {
 		{Needs{Settings: Settings{ClusterTemplates: true}}, "patch sidecartemplates.pillion.dev/status in all namespaces"},
 		{Needs{Settings: Settings{MirrorPolicy: "p"}}, "get validatingadmissionpolicies.admissionregistration.k8s.io p"},
 		{Needs{PreviewLimits: true}, "list resourcequotas in all namespaces"},
-		{Needs{CountPods: true}, "list pods in all namespaces"},
+		{Needs{CountEvery: time.Minute}, "list pods in all namespaces"},
 		{Needs{ReadWorkloads: true}, "list cronjobs.batch in all namespaces"},
 		{Needs{OwnerEvents: true}, "get cronjobs.batch in all namespaces"},
 		{Needs{InUse: "u"}, "update configmaps u in namespace own"},

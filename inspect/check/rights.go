@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -18,8 +19,9 @@ type Needs struct {
 	CreateCASecret          bool
 	UninstallMarker, InUse  string
 	ReadWorkloads           bool
-	CountPods               bool
-	OwnerEvents             bool
+	// CountEvery is the time between two looks at the pods, 0 for none.
+	CountEvery  time.Duration
+	OwnerEvents bool
 	// PreviewLimits: a preview reads what limits a namespace's pods.
 	PreviewLimits bool
 }
@@ -93,7 +95,7 @@ func ServerRights(n Needs) []rights.Right {
 			may(rights.Right{Group: kind.Group, Resource: kind.Resource}, "get")
 		}
 	}
-	if n.ReadWorkloads || n.CountPods {
+	if n.ReadWorkloads || n.CountEvery > 0 {
 		may(rights.Right{Resource: "pods"}, "list")
 	}
 	if n.ProofNamespace != "" {

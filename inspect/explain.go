@@ -39,14 +39,14 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 		if target.Kind == "Namespace" {
 			in = target.Name
 		}
-		ns, read := s.Namespaces.live[in]
-		if !read {
-			var err error
-			if ns, err = l.NamespaceOf(ctx, in); err != nil {
+		if s.Namespaces.all[in] == nil {
+			read, err := l.NamespaceOf(ctx, in)
+			if err != nil {
 				return report, err
 			}
-			s.Namespaces.Keep(ns)
+			s.Namespaces.Keep(read)
 		}
+		ns := *s.Namespaces.all[in]
 		var explained explain.Pod
 		var err error
 		switch target.Kind {
@@ -95,7 +95,7 @@ func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod,
 	case s.Live == nil:
 		explained.Notes = append(explained.Notes, s.fileNotes(ns.Name, known, now)...)
 	default:
-		explained.Called = new(s.Live.called(s.Namespaces.live[ns.Name], created, nil))
+		explained.Called = new(s.Live.called(*s.Namespaces.get(ns.Name), created, nil))
 	}
 	return explained, nil
 }
@@ -150,7 +150,7 @@ func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Name
 	}
 	in.Approximate = s.Live.approximate
 	explained := explain.Of(in)
-	explained.Notes = append(explained.Notes, s.Namespaces.live[ns.Name].Notes...)
+	explained.Notes = append(explained.Notes, s.Namespaces.get(ns.Name).Notes...)
 	return explained, s.Live.link(ctx, &explained, ns, created, out.Pod)
 }
 

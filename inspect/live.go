@@ -176,14 +176,15 @@ func stopped(item unstructured.Unstructured) bool {
 	return object.Status.IsStopped(item.GetGeneration())
 }
 
-// Namespace is a namespace of the cluster, with what limits its pods.
+// Namespace is a namespace of a cluster or of files, with what limits its pods.
 type Namespace struct {
 	predict.Namespace
 	// Unread says why its metadata are not known.
 	Unread error
 	Notes  []explain.Note
 
-	// object has its metadata.
+	// known: its metadata are; object has them, of a cluster.
+	known  bool
 	object map[string]any
 }
 

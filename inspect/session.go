@@ -20,8 +20,7 @@ import (
 
 // Session decides about pods, by files or by a cluster.
 type Session struct {
-	Pipeline *injector.Pipeline
-	// Compare compares pods that exist with new ones.
+	// Compare injects, and compares pods that exist with new ones.
 	Compare   drift.Comparer
 	Templates *templates.Set
 	Prefix    string
@@ -41,7 +40,7 @@ func (l *Live) Session() *Session {
 	if set == nil {
 		set = templates.NewSet(nil)
 	}
-	return &Session{Pipeline: l.Compare.Pipeline, Compare: l.Compare, Templates: set, Prefix: l.Prefix, Values: l.Compile.Values, Namespaces: Namespaces{Fallback: l.Fallback}, Live: l}
+	return &Session{Compare: l.Compare, Templates: set, Prefix: l.Prefix, Values: l.Compile.Values, Namespaces: Namespaces{Fallback: l.Fallback}, Live: l}
 }
 
 // Outcome injects into the pod that is created of p, and into p.
@@ -54,7 +53,7 @@ func (s *Session) Outcome(ctx context.Context, p workload.Pod) (Foretold, error)
 // answer.
 func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (Foretold, error) {
 	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.Templates.In(ns.Name)
-	out, err := s.Pipeline.Inject(ctx, r)
+	out, err := s.Compare.Pipeline.Inject(ctx, r)
 	if err != nil {
 		return Foretold{}, err
 	}
@@ -125,18 +124,26 @@ type Namespaces struct {
 	// Fallback is the namespace of objects that name none; "" stands for default.
 	Fallback string
 
-	known map[string]templates.Namespace
-	// limits has the LimitRanges and ResourceQuotas, by namespace.
-	limits map[string]*predict.Namespace
-	// live are the cluster's, with what of them could not be read.
-	live map[string]Namespace
+	// all are by name. That of "" has the limits of objects that name no namespace.
+	all map[string]*Namespace
+}
+
+// get returns what there is of a namespace, to be changed.
+func (n *Namespaces) get(name string) *Namespace {
+	if n.all == nil {
+		n.all = map[string]*Namespace{}
+	}
+	if n.all[name] == nil {
+		n.all[name] = &Namespace{}
+	}
+	return n.all[name]
 }
 
 // FileNamespaces returns the namespaces among the objects of a file, with their LimitRanges and
 // ResourceQuotas. The only one is the fallback where none is given.
 func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, error) {
-	n := Namespaces{Fallback: fallback, known: map[string]templates.Namespace{}, limits: map[string]*predict.Namespace{}}
-	var only string
+	n := Namespaces{Fallback: fallback}
+	var names []string
 	for _, object := range objects {
 		switch kind, _ := object["kind"].(string); kind {
 		case "Namespace":
@@ -144,7 +151,10 @@ func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, erro
 			if err := workload.CheckMetadata(object); err != nil {
 				return n, fmt.Errorf("%s: %w", workload.NameOf(object), err)
 			}
-			n.known[ns.Name], only = ns, ns.Name
+			if of := n.get(ns.Name); !of.known {
+				names = append(names, ns.Name)
+			}
+			n.get(ns.Name).Namespace.Namespace, n.get(ns.Name).known = ns, true
 		case "LimitRange", "ResourceQuota":
 			if err := n.limit(kind, object); err != nil {
 				return n, err
@@ -153,8 +163,8 @@ func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, erro
 			return n, fmt.Errorf("an object is of kind %q; allowed are Namespace, LimitRange and ResourceQuota", kind)
 		}
 	}
-	if n.Fallback == "" && len(n.known) == 1 {
-		n.Fallback = only
+	if n.Fallback == "" && len(names) == 1 {
+		n.Fallback = names[0]
 	}
 	return n, nil
 }
@@ -163,11 +173,7 @@ func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, erro
 func (n *Namespaces) limit(kind string, object map[string]any) error {
 	metadata, _ := object["metadata"].(map[string]any)
 	namespace, _ := metadata["namespace"].(string)
-	of := n.limits[namespace]
-	if of == nil {
-		of = &predict.Namespace{}
-		n.limits[namespace] = of
-	}
+	of := n.get(namespace)
 	data, err := json.Marshal(object)
 	if err != nil {
 		return err
@@ -187,13 +193,8 @@ func (n *Namespaces) limit(kind string, object map[string]any) error {
 
 // Keep takes a namespace of the cluster in.
 func (n *Namespaces) Keep(ns Namespace) {
-	if n.live == nil {
-		n.known, n.limits, n.live = map[string]templates.Namespace{}, map[string]*predict.Namespace{}, map[string]Namespace{}
-	}
-	n.live[ns.Name], n.limits[ns.Name] = ns, &ns.Namespace
-	if ns.Unread == nil {
-		n.known[ns.Name] = ns.Namespace.Namespace
-	}
+	ns.known = ns.Unread == nil
+	*n.get(ns.Name) = ns
 }
 
 // Of returns the namespace of that name, or the fallback for an object that names none. Known
@@ -205,8 +206,8 @@ func (n Namespaces) Of(name string) (ns templates.Namespace, known bool) {
 	if name == "" {
 		name = "default"
 	}
-	if ns, ok := n.known[name]; ok {
-		return ns, true
+	if of := n.all[name]; of != nil && of.known {
+		return of.Namespace.Namespace, true
 	}
 	return templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, false
 }
@@ -216,7 +217,7 @@ func (n Namespaces) Of(name string) (ns templates.Namespace, known bool) {
 func (n Namespaces) Limited(ns templates.Namespace) predict.Namespace {
 	all := predict.Namespace{Namespace: ns}
 	for _, name := range []string{"", ns.Name} {
-		if of := n.limits[name]; of != nil {
+		if of := n.all[name]; of != nil {
 			all.LimitRanges, all.Quotas = append(all.LimitRanges, of.LimitRanges...), append(all.Quotas, of.Quotas...)
 		}
 	}
@@ -225,7 +226,7 @@ func (n Namespaces) Limited(ns templates.Namespace) predict.Namespace {
 
 // unknown says why the annotations of a namespace are not known.
 func (n Namespaces) unknown(name string) string {
-	if ns, ok := n.live[name]; ok && ns.Unread != nil {
+	if of := n.all[name]; of != nil && of.Unread != nil {
 		return "not known: the namespace cannot be read with your rights"
 	}
 	return "not known: no --namespace-file has it"
@@ -233,9 +234,9 @@ func (n Namespaces) unknown(name string) string {
 
 // Unread reports whether a namespace of the cluster could not be read, and has the notes of all.
 func (n Namespaces) Unread() (unread bool, notes []explain.Note) {
-	for _, name := range slices.Sorted(maps.Keys(n.live)) {
-		unread = unread || n.live[name].Unread != nil
-		notes = append(notes, n.live[name].Notes...)
+	for _, name := range slices.Sorted(maps.Keys(n.all)) {
+		unread = unread || n.all[name].Unread != nil
+		notes = append(notes, n.all[name].Notes...)
 	}
 	return unread, notes
 }

@@ -473,7 +473,7 @@ func (o *offline) openFiles(cmd *cobra.Command, documents []workload.Document) (
 	}
 	pipeline := at(injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"}), o.now)
 	return &session{file: o.file, documents: documents, Session: &inspect.Session{
-		Pipeline: pipeline, Compare: drift.Comparer{Pipeline: pipeline, Registration: entries.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
+		Compare:   drift.Comparer{Pipeline: pipeline, Registration: entries.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
 		Templates: set, Prefix: o.prefix, Values: options.Values, Namespaces: ns,
 	}}, nil
 }

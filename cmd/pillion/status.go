@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -87,29 +88,20 @@ type statusReport struct {
 	// Warnings are about what does no harm now.
 	Warnings []string `json:"warnings,omitempty"`
 	// Target is what the argument names, as sct/NAME or ns/NAME.
-	Target         string                `json:"target,omitempty"`
-	Replicas       []state.Replica       `json:"replicas"`
-	Configurations []configurationReport `json:"configurations,omitempty"`
-	Canaries       []canaryReport        `json:"canaries,omitempty"`
-	Pods           *inspect.PodsReport   `json:"pods,omitempty"`
+	Target         string              `json:"target,omitempty"`
+	Replicas       []state.Replica     `json:"replicas"`
+	Configurations []configuration     `json:"configurations,omitempty"`
+	Canaries       []canaryReport      `json:"canaries,omitempty"`
+	Pods           *inspect.PodsReport `json:"pods,omitempty"`
 	// PodsUnknown says why no pods were compared.
 	PodsUnknown string `json:"podsUnknown,omitempty"`
 	// Notes say where what follows may be wrong.
 	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to run next.
 	Next []string `json:"next"`
-}
 
-// configurationReport is one webhook configuration.
-type configurationReport struct {
-	Kind       string   `json:"kind"`
-	Name       string   `json:"name"`
-	Exists     bool     `json:"exists"`
-	VerifiedBy int      `json:"verifiedBy"`
-	Replicas   int      `json:"replicas"`
-	Entries    []string `json:"entries"`
-	// TrustedCAs counts the certificates in the caBundle of each entry.
-	TrustedCAs map[string]int `json:"trustedCAs"`
+	// notRunning are those of Warnings that are about pods of Pillion.
+	notRunning []string
 }
 
 func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
@@ -133,24 +125,48 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil && (len(args) > 0 || c.namespace != "") {
 		return err
 	}
-	all := inspect.AskAll(ctx, replicas)
-	r := statusReport{Problems: append([]string{}, inspect.Problems(c.where.Namespace, all)...), Warnings: append(inspect.Warnings(all), notRunning...), Target: of.String(), Next: []string{}}
+	r, problem := reportOn(ctx, cluster, inspect.AskAll(ctx, replicas), of)
+	if problem != nil {
+		return problem
+	}
+	r.Warnings, r.notRunning = append(r.Warnings, notRunning...), notRunning
 	if of.Namespace == "" {
 		var set *templates.Set
 		if live != nil {
 			set = live.Templates
 		}
-		r.Canaries = canariesOf(all, set, of.Template)
+		r.Canaries = canariesOf(r.Replicas, set, of.Template)
 	}
 	if err == nil {
-		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(all, live.Templates, version)
+		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(r.Replicas, live.Templates, version)
 	} else {
 		r.PodsUnknown = rights.Named(err).Error()
 	}
 	if c.output == "json" {
-		return r.writeJSON(ctx, cmd.OutOrStdout(), cluster, all, of)
+		err = show.JSON(cmd.OutOrStdout(), r)
+	} else {
+		err = r.write(show.Writer(cmd.OutOrStdout()), cluster.Namespace, of)
 	}
-	return r.write(ctx, show.Writer(cmd.OutOrStdout()), cluster, all, notRunning, of)
+	if err == nil && (!r.Sound || r.Pods == nil) {
+		err = errRefused
+	}
+	return err
+}
+
+// reportOn returns what the replicas say. For the whole cluster, it reads the webhook configurations.
+func reportOn(ctx context.Context, cluster *inspect.Cluster, replicas []state.Replica, of inspect.Target) (statusReport, error) {
+	r := statusReport{
+		Problems: append([]string{}, inspect.Problems(cluster.Namespace, replicas)...), Warnings: inspect.Warnings(replicas),
+		Replicas: append([]state.Replica{}, replicas...), Target: of.String(), Next: []string{},
+	}
+	r.Sound = len(r.Problems) == 0
+	if of != (inspect.Target{}) {
+		return r, nil
+	}
+	var err error
+	r.Configurations, err = configurationsOf(ctx, cluster, replicas)
+	r.Sound = r.Sound && complete(r.Configurations)
+	return r, err
 }
 
 // target returns the cluster with the server's settings, and what the arguments are about there.
@@ -168,34 +184,31 @@ func (c *statusCommand) target(ctx context.Context, cluster *inspect.Cluster, ar
 	return cluster.By(settings, cluster.Kubernetes(ctx)), of, err
 }
 
-// write prints the report for people. It returns errRefused if something is missing or fails, or the
-// pods are not known.
-func (r statusReport) write(ctx context.Context, out io.Writer, cluster *inspect.Cluster, all []state.Replica, notRunning []string, of inspect.Target) error {
-	for _, line := range notRunning {
+// write prints the report for people. Namespace is Pillion's own.
+func (r statusReport) write(out io.Writer, namespace string, of inspect.Target) error {
+	lines := slices.Concat(r.notRunning, r.Problems)
+	if of == (inspect.Target{}) {
+		lines = append(lines, inspect.Warnings(r.Replicas)...)
+	}
+	for _, line := range lines {
 		fmt.Fprintln(out, line)
 	}
-	result := error(nil)
-	if of.String() == "" {
-		if result = status(ctx, out, cluster, all); result != nil && result != errRefused {
-			return result
-		}
-	} else {
-		for _, line := range r.Problems {
-			fmt.Fprintln(out, line)
-			result = errRefused
-		}
-		if of.Template != "" {
-			if err := writeTemplates(out, all, of.Template); err != nil {
-				return err
-			}
-		}
+	var err error
+	switch {
+	case of.Template != "":
+		err = writeTemplates(out, r.Replicas, of.Template)
+	case of.Namespace == "" && len(r.Replicas) > 0:
+		err = errors.Join(r.writeCertificates(out, namespace, time.Now()), writeReplicas(out, r.Replicas))
+	}
+	if err != nil {
+		return err
 	}
 	if err := writeCanaries(out, r.Canaries); err != nil {
 		return err
 	}
 	if r.Pods == nil {
-		fmt.Fprintf(out, "\npods: not compared: %s\n", r.PodsUnknown)
-		return errRefused
+		_, err := fmt.Fprintf(out, "\npods: not compared: %s\n", r.PodsUnknown)
+		return err
 	}
 	if of.Namespace == "" {
 		fmt.Fprintln(out)
@@ -203,66 +216,7 @@ func (r statusReport) write(ctx context.Context, out io.Writer, cluster *inspect
 	for _, note := range r.Notes {
 		fmt.Fprintln(out, "note:", note)
 	}
-	if err := r.Pods.Write(out, of); err != nil {
-		return err
-	}
-	return result
-}
-
-// status prints what the replicas answered, and the configurations. It returns errRefused if
-// something is missing or fails.
-func status(ctx context.Context, w io.Writer, cluster *inspect.Cluster, all []state.Replica) error {
-	problems := inspect.Problems(cluster.Namespace, all)
-	for _, line := range slices.Concat(problems, inspect.Warnings(all)) {
-		fmt.Fprintln(w, line)
-	}
-	if len(all) == 0 {
-		return errRefused
-	}
-	complete, err := certificateStatus(ctx, w, cluster, all, time.Now())
-	if err != nil {
-		return err
-	}
-	if err := writeReplicas(w, all); err != nil {
-		return err
-	}
-	if len(problems) > 0 || !complete {
-		return errRefused
-	}
-	return nil
-}
-
-// writeJSON prints everything as one object.
-func (r statusReport) writeJSON(ctx context.Context, w io.Writer, cluster *inspect.Cluster, all []state.Replica, of inspect.Target) error {
-	r.Sound = len(r.Problems) == 0
-	r.Replicas = append([]state.Replica{}, all...)
-	if of == (inspect.Target{}) {
-		configurations, err := configurationsOf(ctx, cluster, all)
-		if err != nil {
-			return err
-		}
-		r.Sound = r.Sound && complete(configurations, all)
-		for _, one := range configurations {
-			r.Configurations = append(r.Configurations, one.report(all))
-		}
-	}
-	if err := show.JSON(w, r); err != nil {
-		return err
-	}
-	if !r.Sound || r.Pods == nil {
-		return errRefused
-	}
-	return nil
-}
-
-func (c configuration) report(replicas []state.Replica) configurationReport {
-	verified, of := c.verified(replicas)
-	r := configurationReport{Kind: c.kind, Name: c.name, Exists: c.exists, VerifiedBy: verified, Replicas: of, Entries: []string{}, TrustedCAs: map[string]int{}}
-	for _, e := range c.entries {
-		r.Entries = append(r.Entries, e.Name)
-		r.TrustedCAs[e.Name] = len(trustedCAs(e.ClientConfig.CABundle))
-	}
-	return r
+	return r.Pods.Write(out, of)
 }
 
 // writeReplicas prints the templates that the replicas apply, and what else they say of

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,12 +18,11 @@ import (
 	"github.com/pillion-dev/pillion/inspect/state"
 )
 
-// certificateStatus prints the certificates and webhook configurations. It reports whether
-// they are complete: every configuration verifies all its replicas.
-func certificateStatus(ctx context.Context, w io.Writer, cluster *inspect.Cluster, replicas []state.Replica, now time.Time) (bool, error) {
+// writeCertificates prints the certificates and webhook configurations. Namespace is Pillion's own.
+func (r statusReport) writeCertificates(w io.Writer, namespace string, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES")
-	for _, a := range replicas {
+	for _, a := range r.Replicas {
 		c := a.Certificates
 		count := func(n int) string {
 			if !a.Answers {
@@ -33,45 +33,39 @@ func certificateStatus(ctx context.Context, w io.Writer, cluster *inspect.Cluste
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, end(c.Ends, now), end(c.AuthorityEnds, now), count(c.Rotations), count(c.Handovers), count(c.Failures))
 	}
 	if err := table.Flush(); err != nil {
-		return false, err
-	}
-	configurations, err := configurationsOf(ctx, cluster, replicas)
-	if err != nil {
-		return false, err
+		return err
 	}
 	fmt.Fprintln(table, "\nWEBHOOK CONFIGURATION\tENTRY\tTRUSTED CAS\tVERIFIED BY")
-	for _, c := range configurations {
-		name := c.String()
-		verified, of := c.verified(replicas)
+	for _, c := range r.Configurations {
+		verified := fmt.Sprintf("%d of %d replicas", c.VerifiedBy, c.Replicas)
 		switch {
-		case !c.exists:
-			fmt.Fprintf(table, "%s\tnot found\t\t%d of %d replicas\n", name, verified, of)
-		case len(c.entries) == 0:
-			fmt.Fprintf(table, "%s\tnone calls a Service in %s\t\t%d of %d replicas\n", name, cluster.Namespace, verified, of)
+		case !c.Exists:
+			fmt.Fprintf(table, "%s\tnot found\t\t%s\n", c, verified)
+		case len(c.Entries) == 0:
+			fmt.Fprintf(table, "%s\tnone calls a Service in %s\t\t%s\n", c, namespace, verified)
 		}
 		for _, e := range c.entries {
 			trusted := "none: its caBundle is empty"
 			if len(e.ClientConfig.CABundle) > 0 {
-				trusted = fmt.Sprintf("%d", len(trustedCAs(e.ClientConfig.CABundle)))
+				trusted = fmt.Sprint(c.TrustedCAs[e.Name])
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%d of %d replicas\n", name, e.Name, trusted, verified, of)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", c, e.Name, trusted, verified)
 		}
 	}
-	if len(configurations) == 0 {
-		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", cluster.Namespace)
+	if len(r.Configurations) == 0 {
+		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", namespace)
 	}
 	if err := table.Flush(); err != nil {
-		return false, err
+		return err
 	}
 	fmt.Fprintln(w)
-	return complete(configurations, replicas), printAuthorities(w, authoritiesOf(configurations, replicas))
+	return printAuthorities(w, authoritiesOf(r.Configurations, r.Replicas))
 }
 
 // complete reports whether every configuration verifies all its replicas.
-func complete(configurations []configuration, replicas []state.Replica) bool {
+func complete(configurations []configuration) bool {
 	return len(configurations) > 0 && !slices.ContainsFunc(configurations, func(c configuration) bool {
-		verified, of := c.verified(replicas)
-		return verified != of || slices.ContainsFunc(c.entries, func(e check.Webhook) bool { return len(trustedCAs(e.ClientConfig.CABundle)) == 0 })
+		return c.VerifiedBy != c.Replicas || slices.Contains(slices.Collect(maps.Values(c.TrustedCAs)), 0)
 	})
 }
 
@@ -90,37 +84,44 @@ func end(end *time.Time, now time.Time) string {
 // configuration is a webhook configuration. Its entries are those that call a Service in
 // Pillion's namespace.
 type configuration struct {
-	kind, name string
-	exists     bool
-	entries    []check.Webhook
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	Exists bool   `json:"exists"`
+	// VerifiedBy counts the replicas that the configuration verifies, Replicas those that it should verify.
+	VerifiedBy int      `json:"verifiedBy"`
+	Replicas   int      `json:"replicas"`
+	Entries    []string `json:"entries"`
+	// TrustedCAs counts the certificates in the caBundle of each entry.
+	TrustedCAs map[string]int `json:"trustedCAs"`
+
+	entries []check.Webhook
 }
 
 // String names the configuration as kubectl does.
-func (c configuration) String() string { return strings.ToLower(c.kind) + "/" + c.name }
+func (c configuration) String() string { return strings.ToLower(c.Kind) + "/" + c.Name }
 
-// verified counts the replicas that the configuration verifies, and those that it should
-// verify. If some replicas name the configuration, a replica that answers without naming
-// the configuration belongs to another release.
-func (c configuration) verified(replicas []state.Replica) (verified, of int) {
+// verify counts the replicas. If some replicas name the configuration, a replica that answers without
+// naming the configuration belongs to another release.
+func (c *configuration) verify(replicas []state.Replica) {
 	if !c.named(replicas) {
-		return 0, len(replicas)
+		c.Replicas = len(replicas)
+		return
 	}
 	for _, a := range replicas {
-		published, named := a.Certificates.Configuration(c.kind, c.name)
+		published, named := a.Certificates.Configuration(c.Kind, c.Name)
 		if named || !a.Answers {
-			of++
+			c.Replicas++
 		}
 		if published.Verifies {
-			verified++
+			c.VerifiedBy++
 		}
 	}
-	return verified, of
 }
 
 // named reports whether a replica names the configuration.
 func (c configuration) named(replicas []state.Replica) bool {
 	return slices.ContainsFunc(replicas, func(a state.Replica) bool {
-		_, named := a.Certificates.Configuration(c.kind, c.name)
+		_, named := a.Certificates.Configuration(c.Kind, c.Name)
 		return named
 	})
 }
@@ -140,17 +141,18 @@ func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []
 	}
 	var all []configuration
 	of := func(kind, name string) *configuration {
-		i := slices.IndexFunc(all, func(c configuration) bool { return c.kind == kind && c.name == name })
+		i := slices.IndexFunc(all, func(c configuration) bool { return c.Kind == kind && c.Name == name })
 		if i < 0 {
-			all, i = append(all, configuration{kind: kind, name: name}), len(all)
+			all, i = append(all, configuration{Kind: kind, Name: name, Entries: []string{}, TrustedCAs: map[string]int{}}), len(all)
 		}
 		return &all[i]
 	}
 	for _, w := range webhooks {
 		c := of(map[bool]string{true: "MutatingWebhookConfiguration", false: "ValidatingWebhookConfiguration"}[w.Mutating], w.Configuration)
-		c.exists = true
+		c.Exists = true
 		if service := w.ClientConfig.Service; service != nil && service.Namespace == cluster.Namespace {
-			c.entries = append(c.entries, w)
+			c.entries, c.Entries = append(c.entries, w), append(c.Entries, w.Name)
+			c.TrustedCAs[w.Name] = len(trustedCAs(w.ClientConfig.CABundle))
 		}
 	}
 	for _, a := range replicas {
@@ -168,8 +170,11 @@ func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []
 	}
 	ours := slices.DeleteFunc(slices.Clone(all), func(c configuration) bool { return !c.named(replicas) && !c.calls(named) })
 	slices.SortFunc(ours, func(a, b configuration) int {
-		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.name, b.name))
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
+	for i := range ours {
+		ours[i].verify(replicas)
+	}
 	return ours, nil
 }
 

@@ -33,18 +33,19 @@ const (
 
 // Template compares a pod with a new one, for one template.
 type Template struct {
-	Name  string
-	State State
+	Name  string `json:"template"`
+	State State  `json:"state"`
 	// Has is the template's hash in the pod's record, "" if the record does not have the
 	// template. Gets is its hash in a pod that is created now, "" if that pod does not get
 	// the template.
-	Has, Gets string
+	Has  string `json:"has,omitempty"`
+	Gets string `json:"gets,omitempty"`
 	// Code is the template's reason code in a pod that is created now, Why its sentence.
-	Code reason.Code
-	Why  string
+	Code reason.Code `json:"code,omitempty"`
+	Why  string      `json:"-"`
 	// Exception names the exception of a required template by which a pod that is created now goes
 	// without it, "" for none.
-	Exception string
+	Exception string `json:"-"`
 }
 
 // Templates compares a record with the outcome for a pod that is created now, template by

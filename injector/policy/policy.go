@@ -64,10 +64,12 @@ type Exclusion struct {
 // are sentences for people.
 type Step struct {
 	// Template is the template that the rule decides about, or "".
-	Template string
+	Template string `json:"-"`
 	// Level says whose annotation the rule reads, or "".
-	Level               Level
-	Rule, Input, Result string
+	Level  Level  `json:"-"`
+	Rule   string `json:"rule"`
+	Input  string `json:"input"`
+	Result string `json:"result"`
 }
 
 // Decision says which templates are injected, which are not, and why.

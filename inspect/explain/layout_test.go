@@ -11,6 +11,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
 )
@@ -28,10 +29,10 @@ func drawReport(t *rapid.T) explain.Report {
 	p := explain.Pod{
 		Name: text(t, "name"), Namespace: text(t, "namespace"), Verdict: text(t, "verdict"), Message: text(t, "message"),
 		Called:      &explain.Called{Why: text(t, "why"), Then: text(t, "then"), Remedy: []string{command(t)}},
-		Rules:       []explain.Rule{{Rule: text(t, "rule"), Input: text(t, "input"), Result: text(t, "result")}},
+		Rules:       []policy.Step{{Rule: text(t, "rule"), Input: text(t, "input"), Result: text(t, "result")}},
 		NotAsked:    []string{text(t, "not asked")},
 		Templates:   []explain.Template{{Name: text(t, "template"), Parameters: []explain.Parameter{{Name: text(t, "parameter"), Value: text(t, "value"), From: "Pod", Annotation: text(t, "annotation")}}}},
-		Standings:   []explain.Standing{{Template: text(t, "standing"), State: drift.Missing, Gets: text(t, "gets")}},
+		Standings:   []drift.Template{{Name: text(t, "standing"), State: drift.Missing, Gets: text(t, "gets")}},
 		Differences: []string{text(t, "difference")},
 		Effects:     []merge.PlaceEffect{{Path: text(t, "path"), Effect: merge.Added, Templates: []string{"t"}, Now: text(t, "now")}},
 		Kept:        []merge.Kept{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
@@ -99,7 +100,7 @@ func TestALongValueIsCutAndTheJSONHasIt(t *testing.T) {
 		Namespaces: []explain.Namespace{{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": long}}},
 		Pods: []explain.Pod{{
 			Name: "Pod/web", Templates: []explain.Template{{Name: "side", Parameters: []explain.Parameter{{Name: "level", Value: long}}}},
-			Standings: []explain.Standing{{Template: long, State: drift.Dropped, Has: long}}, Kept: []merge.Kept{{Path: "a", Has: long, Wants: long}},
+			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, Kept: []merge.Kept{{Path: "a", Has: long, Wants: long}},
 		}},
 	}
 	var text, encoded strings.Builder

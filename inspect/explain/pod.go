@@ -53,7 +53,7 @@ func Of(in Input) Pod {
 	p := Pod{
 		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
 		Refused: !in.Outcome.Allowed || slices.ContainsFunc(in.Troubles, func(t predict.Trouble) bool { return t.Refused }),
-		Rules:   []Rule{}, NotAsked: []string{}, Templates: []Template{}, Standings: []Standing{}, Differences: []string{},
+		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
 		Effects: append([]merge.PlaceEffect{}, in.Outcome.Effects...), Kept: append([]merge.Kept{}, in.Outcome.Kept...),
 		Warnings: append([]string{}, in.Outcome.Warnings...), Troubles: append([]predict.Trouble{}, in.Troubles...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
@@ -70,12 +70,12 @@ func Of(in Input) Pod {
 		if s.Level == policy.Namespace && in.Unknown != "" {
 			s.Input = in.Unknown
 		}
-		p.Rules = append(p.Rules, Rule{Rule: s.Rule, Input: s.Input, Result: s.Result})
+		p.Rules = append(p.Rules, s)
 	}
 	if s := in.Standing; s != nil {
 		for _, t := range s.Templates {
 			if t.Has != "" || t.Gets != "" {
-				p.Standings = append(p.Standings, Standing{Template: t.Name, State: t.State, Has: t.Has, Gets: t.Gets, Code: t.Code})
+				p.Standings = append(p.Standings, t)
 			}
 		}
 		for _, place := range s.Places {
@@ -152,7 +152,7 @@ func (p Pod) verdict(in Input) string {
 // verdictOfOne is the verdict of a pod that exists.
 func (p Pod) verdictOfOne(in Input, byCluster string) string {
 	behind := Behind(in.Standing)
-	has := slices.ContainsFunc(p.Standings, func(s Standing) bool { return s.Has != "" })
+	has := slices.ContainsFunc(p.Standings, func(s drift.Template) bool { return s.Has != "" })
 	now := "not injected"
 	if has {
 		now = "injected"

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/offline/predict"
@@ -59,13 +60,13 @@ type Pod struct {
 	// Called says whether API servers call Pillion for such a pod. It is nil for files.
 	Called *Called `json:"called,omitempty"`
 	// Rules are the steps of the decision. NotAsked are the templates that nothing asks for.
-	Rules     []Rule     `json:"rules"`
-	NotAsked  []string   `json:"notAsked"`
-	Templates []Template `json:"templates"`
+	Rules     []policy.Step `json:"rules"`
+	NotAsked  []string      `json:"notAsked"`
+	Templates []Template    `json:"templates"`
 	// Standings compare a pod that exists with one that is created now, by template, and
 	// Differences are the places in which Pillion would write something else.
-	Standings   []Standing `json:"standings"`
-	Differences []string   `json:"differences"`
+	Standings   []drift.Template `json:"standings"`
+	Differences []string         `json:"differences"`
 	// Effects are what the templates do in the pod, Kept what stays the pod's.
 	Effects []merge.PlaceEffect `json:"effects"`
 	Kept    []merge.Kept        `json:"kept"`
@@ -96,13 +97,6 @@ type Called struct {
 	Then string `json:"then,omitempty"`
 }
 
-// Rule is one step of the decision.
-type Rule struct {
-	Rule   string `json:"rule"`
-	Input  string `json:"input"`
-	Result string `json:"result"`
-}
-
 // Template is the outcome for one template.
 type Template struct {
 	Name string `json:"name"`
@@ -123,16 +117,6 @@ type Parameter struct {
 	// From is the level: Default, Installer, Namespace or Pod; where the installer's values
 	// cannot be read, a sentence about both.
 	From string `json:"from"`
-}
-
-// Standing is a pod that exists, against one that is created now.
-type Standing struct {
-	Template string      `json:"template"`
-	State    drift.State `json:"state"`
-	// Has and Gets are the template's hashes in the pod and in a new one, "" for none.
-	Has  string      `json:"has,omitempty"`
-	Gets string      `json:"gets,omitempty"`
-	Code reason.Code `json:"code,omitempty"`
 }
 
 // Running are a workload's pods.

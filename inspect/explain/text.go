@@ -85,20 +85,12 @@ func (p Pod) colour() colour {
 	switch {
 	case p.Refused:
 		return red
-	case Behind(&drift.Comparison{Templates: p.standing()}) != "":
+	case Behind(&drift.Comparison{Templates: p.Standings}) != "":
 		return yellow
 	case p.Code == reason.Injected:
 		return green
 	}
 	return bold
-}
-
-func (p Pod) standing() []drift.Template {
-	var all []drift.Template
-	for _, s := range p.Standings {
-		all = append(all, drift.Template{Name: s.Template, State: s.State})
-	}
-	return all
 }
 
 func calledColour(c Called) colour {
@@ -118,7 +110,7 @@ func (p Pod) standings(l *layout) {
 	l.heading("This pod, compared with a new one")
 	var rows []row
 	for _, s := range p.Standings {
-		rows = append(rows, s.row())
+		rows = append(rows, standingRow(s))
 	}
 	for _, d := range p.Differences {
 		rows = append(rows, row{label: "differs", text: d})
@@ -126,8 +118,8 @@ func (p Pod) standings(l *layout) {
 	l.rows(2, rows)
 }
 
-func (s Standing) row() row {
-	r := row{label: s.Template}
+func standingRow(s drift.Template) row {
+	r := row{label: s.Name}
 	switch s.State {
 	case drift.Current:
 		r.text, r.colour = "injected already, version "+s.Has, green

@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
@@ -108,33 +108,26 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	case err != nil:
 		return s, nil, fmt.Errorf("reading the SidecarTemplates: %w", err)
 	}
-	var entries []templates.Entry
-	var differ []string
 	mirrored, hashed := false, true
-	hashes := map[string]string{}
-	for _, item := range found.Items {
-		mirrored = mirrored || templates.IsMirror(prefix, item.GetLabels())
-		entry, hash, err := s.compiled(item)
-		if err != nil {
-			return s, nil, err
-		}
-		entries = append(entries, entry)
-		hashes[entry.Name] = hash
+	for i := range found.Items {
+		mirrored = mirrored || templates.IsMirror(prefix, found.Items[i].GetLabels())
+		found.Items[i].SetLabels(nil) // what a mirror shows can be read nowhere else
 	}
-	s.Templates = templates.NewSet(entries)
-	for _, entry := range entries {
-		hash := hashes[entry.Name]
-		if c, ok := s.Templates.Canary(entry.Name); ok && c.Unusable != nil && hash == "" {
+	report := store.ReportOf(found.Items, prefix)
+	s.Templates = store.Once(s.Compile, report)
+	var differ []string
+	for _, u := range report.Units {
+		name, hash := u.Object.Name, u.Object.Status.Hash
+		if c, ok := s.Templates.Canary(name); ok && c.Unusable != nil && hash == "" {
 			continue // the server could not use it either
 		}
 		hashed = hashed && hash != ""
-		if hash != "" && s.Templates.HashOf(entry) != hash {
-			s.approximate[entry.Name] = hash
-			differ = append(differ, entry.Name)
+		if entry, _ := s.Templates.Find(name); hash != "" && s.Templates.HashOf(entry) != hash {
+			s.approximate[name] = hash
+			differ = append(differ, name)
 		}
 	}
 	if len(differ) > 0 {
-		slices.Sort(differ)
 		note("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", "))
 	}
 	if !mirrored {
@@ -142,38 +135,6 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	}
 	s.Templates, s.Whole = c.NamespacedTemplates(ctx, s.Templates, s.Compile), mirrored && hashed && len(differ) == 0
 	return s, notes, nil
-}
-
-// compiled compiles a SidecarTemplate of the cluster. Hash is the one that its status says is
-// in force, "" for none.
-func (s Settings) compiled(item unstructured.Unstructured) (entry templates.Entry, hash string, err error) {
-	name := item.GetName()
-	data, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": name}, "spec": item.Object["spec"],
-	})
-	if err != nil {
-		return entry, "", fmt.Errorf("reading SidecarTemplate %s: %w", name, err)
-	}
-	options := s.Compile
-	options.Source = templates.ClusterSource + name
-	entry = templates.Entry{Name: name, Source: options.Source}
-	for _, d := range templates.ParseFile(data) {
-		if entry.Template, _, err = templates.Compile(d.Manifest, options); err != nil {
-			entry.Template, entry.Err = nil, err
-		}
-	}
-	hash, _, _ = unstructured.NestedString(item.Object, "status", "hash")
-	entry.Stopped = stopped(item)
-	return entry, hash, nil
-}
-
-// stopped reports whether the status of a SidecarTemplate says that it is a canary that is stopped.
-func stopped(item unstructured.Unstructured) bool {
-	var object v1alpha1.SidecarTemplate
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": item.Object["status"]}, &object) != nil {
-		return false
-	}
-	return object.Status.IsStopped(item.GetGeneration())
 }
 
 // Namespace is a namespace of a cluster or of files, with what limits its pods.

@@ -3,22 +3,20 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"path"
 	"slices"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Settings decide what the running Pillion gives to a pod.
@@ -45,9 +43,6 @@ type Settings struct {
 	approximate map[string]string
 }
 
-// settingsTimeout bounds the reading of the cluster's templates.
-const settingsTimeout = 30 * time.Second
-
 // Settings reads the server's settings from Pillion's Deployment and its ConfigMaps, and from the
 // cluster's SidecarTemplates. The library is that of this binary. Otherwise is a clause about flags
 // that spare the Deployment.
@@ -70,27 +65,26 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 			return s, err
 		}
 	}
-	var sources []store.Source
-	if len(r.Library) > 0 {
-		source, err := store.Library(s.Compile.Values, r.Library...)
-		if err != nil {
-			return s, fmt.Errorf("taking the library's templates that Deployment %s serves: %w; use the pillion of that version", r.deployment.Name, err)
-		}
-		sources = append(sources, source)
+	library, err := store.LibraryReport(s.Compile.Values, r.Library...)
+	if err != nil {
+		return s, fmt.Errorf("taking the library's templates that Deployment %s serves: %w; use the pillion of that version", r.deployment.Name, err)
 	}
+	reports := []store.Report{library}
 	for _, dir := range r.Served.Templates {
 		files, err := c.files(ctx, r, dir)
 		if err != nil {
 			return s, err
 		}
-		sources = append(sources, fixedSource{name: dir, files: files})
+		reports = append(reports, manifestsOf(dir, files))
 	}
 	if r.ClusterTemplates {
-		sources = append(sources, c.clusterTemplates(r.Prefix))
+		own, err := c.clusterTemplates(ctx, r.Prefix)
+		if err != nil {
+			return s, err
+		}
+		reports = append(reports, own)
 	}
-	if s.Templates, err = readTemplates(ctx, s.Compile, sources); err != nil {
-		return s, err
-	}
+	s.Templates = store.Once(s.Compile, reports...)
 	if r.NamespacedTemplates {
 		s.Templates = c.NamespacedTemplates(ctx, s.Templates, s.Compile)
 	}
@@ -100,57 +94,30 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 
 // ClusterTemplates compiles the SidecarTemplates of the cluster.
 func (c *Cluster) ClusterTemplates(ctx context.Context, compile templates.Options) (*templates.Set, error) {
-	return readTemplates(ctx, compile, []store.Source{c.clusterTemplates(compile.Prefix)})
+	own, err := c.clusterTemplates(ctx, compile.Prefix)
+	return store.Once(compile, own), err
 }
 
-func (c *Cluster) clusterTemplates(prefix string) store.Source {
-	return store.Cluster(c.Objects, prefix, slog.New(slog.DiscardHandler))
+// clusterTemplates reads the SidecarTemplates of the cluster: none without their CRD.
+func (c *Cluster) clusterTemplates(ctx context.Context, prefix string) (store.Report, error) {
+	list, err := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, store.Resource)).List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return store.Report{}, nil
+	case err != nil:
+		return store.Report{}, fmt.Errorf("listing %s: %w", store.Resource, err)
+	}
+	return store.ReportOf(list.Items, prefix), nil
 }
 
-// fixedSource is a source of templates that never changes.
-type fixedSource struct {
-	name  string
-	files map[string]string
-}
-
-// Name implements [store.Source].
-func (s fixedSource) Name() string { return "directory " + s.name }
-
-// Run implements [store.Source].
-func (s fixedSource) Run(ctx context.Context, report func(store.Report)) {
-	var units []store.Unit
-	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+// manifestsOf returns the manifests in a directory of files.
+func manifestsOf(dir string, files map[string]string) (r store.Report) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
-			units = append(units, store.Unit{Source: path.Join(s.name, name), Data: []byte(s.files[name])})
+			r.Units = append(r.Units, store.Unit{Source: path.Join(dir, name), Data: []byte(files[name])})
 		}
 	}
-	report(store.Report{Units: units})
-	<-ctx.Done()
-}
-
-// readTemplates returns the templates of all sources, each read once.
-func readTemplates(ctx context.Context, compile templates.Options, sources []store.Source) (*templates.Set, error) {
-	ctx, stop := context.WithTimeout(ctx, settingsTimeout)
-	defer stop()
-	set, ended := store.New(store.Options{Compile: compile, Sources: sources, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = set.Run(ctx) // it ends with ctx, and what is missing is asked for below
-	}()
-	defer func() { stop(); <-ended }()
-	var err error
-	for ctx.Err() == nil {
-		if err = set.Ready(); err == nil {
-			return set.Snapshot(), nil
-		}
-		for _, s := range set.Sources() {
-			if !s.Read && apierrors.IsForbidden(s.Err) {
-				return nil, s.Err
-			}
-		}
-		waiting.For(ctx, 20*time.Millisecond)
-	}
-	return nil, fmt.Errorf("reading the templates in force: %w", err)
+	return r
 }
 
 // calledForAll reports whether an entry for pods is for namespaces with the label of injection and

@@ -57,7 +57,7 @@ func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 			return resource.List(ctx, options)
 		},
 		Watch:     resource.Watch,
-		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group, c.cache.Get) },
+		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group, c.cache.Get), nil },
 		Changed:   func(string) { c.changed.Wake() },
 		Answered: func(verb string, err error) {
 			if text := errorText(err); said[verb] != text {
@@ -158,14 +158,14 @@ type cachedObject struct {
 // onlyNeeded makes a manifest of an object. All manifests get the apiVersion that files
 // have, whichever group the cluster serves them in. An object whose manifest did not change,
 // because its status did, shares the text with what is known of it.
-func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) (any, error) {
+func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) any {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
-		return obj, nil
+		return obj
 	}
 	if templates.IsMirror(prefix, u.GetLabels()) {
 		mirror := mirrorOf(u, prefix)
-		return &cachedObject{ObjectMeta: metav1.ObjectMeta{Name: mirror.Name, Generation: mirror.Generation, ResourceVersion: mirror.ResourceVersion}, mirror: mirror}, nil
+		return &cachedObject{ObjectMeta: metav1.ObjectMeta{Name: mirror.Name, Generation: mirror.Generation, ResourceVersion: mirror.ResourceVersion}, mirror: mirror}
 	}
 	manifest := map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
@@ -184,7 +184,7 @@ func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) (an
 	return &cachedObject{
 		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Generation: object.Generation, ResourceVersion: object.ResourceVersion},
 		unit:       Unit{Source: templates.ClusterSource + object.Name, Data: data, Err: err, Object: object},
-	}, nil
+	}
 }
 
 // objectOf reads the rest of an object. A status of another shape is as good as

@@ -9,15 +9,20 @@ import (
 // Library returns a source of the embedded templates of those names, with the registry of the
 // installer's values. An unknown name is an error that lists what there is.
 func Library(values map[string]any, names ...string) (Source, error) {
-	s := &embedded{name: "library"}
+	r, err := LibraryReport(values, names...)
+	return &embedded{name: "library", units: r.Units}, err
+}
+
+// LibraryReport is what the source of [Library] reports.
+func LibraryReport(values map[string]any, names ...string) (r Report, err error) {
 	for _, name := range names {
 		data, err := library.Get(name, values)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
-		s.units = append(s.units, Unit{Source: "library/" + name, Data: data, From: FromLibrary})
+		r.Units = append(r.Units, Unit{Source: "library/" + name, Data: data, From: FromLibrary})
 	}
-	return s, nil
+	return r, nil
 }
 
 // BuiltIn returns a source of one manifest that is a part of the program. The name is how

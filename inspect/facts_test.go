@@ -77,7 +77,7 @@ func checked(t *testing.T, manifests string) *inspect.Cluster {
 func TestCheckReadsWhatItJudges(t *testing.T) {
 	var out bytes.Buffer
 	report := check.Run(check.All(), checked(t, strings.Replace(checkedCluster, "BUNDLE", bundle(), 1)).Facts(t.Context(), "1", time.Now()))
-	if err := check.Write(&out, report, false, func(_ check.Style, text string) string { return text }); err != nil {
+	if err := check.Write(&out, report, false, false); err != nil {
 		t.Fatal(err)
 	}
 	got := strings.Join(strings.Fields(out.String()), " ")

@@ -143,17 +143,11 @@ func (c *Cluster) values(ctx context.Context, r release, file string) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	documents, err := workload.Parse([]byte(files[path.Base(file)]))
-	if errors.Is(err, workload.ErrEmpty) {
-		return nil, nil
-	}
-	if err == nil && len(documents) > 1 {
-		err = fmt.Errorf("%d documents; one is allowed", len(documents))
-	}
+	values, err := workload.ParseValues([]byte(files[path.Base(file)]))
 	if err != nil {
 		return nil, fmt.Errorf("reading the values that Pillion reads as %s: %w", file, err)
 	}
-	return documents[0].Object, nil
+	return values, nil
 }
 
 // absent returns the error of a release for checks, which tell an absent Deployment from one that

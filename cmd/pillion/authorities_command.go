@@ -115,7 +115,7 @@ With --secret the replicas need not answer.`,
 			if err != nil {
 				fmt.Fprintf(out, "no replica is asked: %v\n", err)
 			}
-			config, err := clusterConfig(r.where.Kubeconfig, r.where.Context)
+			config, err := clusterConfig(r.where)
 			if err != nil {
 				return err
 			}

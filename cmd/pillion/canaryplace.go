@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,16 +31,6 @@ func (p *canaryPlace) client() (dynamic.ResourceInterface, error) {
 		return nil, err
 	}
 	return cluster.Objects.Resource(schema.GroupVersionResource{Group: p.prefix, Version: v1alpha1.Version, Resource: store.Resource}), nil
-}
-
-// oneCanary takes the name of one canary.
-func oneCanary(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return usageError{fmt.Errorf("%s takes the name of one canary, got %d", command, len(args))}
-		}
-		return nil
-	}
 }
 
 // canaryOf returns the name of the stable template, "" if the object is no canary.

@@ -45,7 +45,7 @@ An edit of the canary starts it anew, with any change of its spec. To stop it wi
 right, or in git: spec.canary.percent: 0, or delete it.`,
 		Example: `  pillion canary stop fluent-bit-next
   pillion canary stop fluent-bit-next --reason "OPS-123: logs arrive late"`,
-		Args: oneCanary("canary stop"),
+		Args: oneArg("canary stop takes the name of one canary"),
 		RunE: c.run,
 	}
 	f := cmd.Flags()

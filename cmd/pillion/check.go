@@ -68,7 +68,7 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	if c.output == "json" {
 		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)
 	} else {
-		err = writeCheck(cmd.OutOrStdout(), report, c.strict, styleFor(cmd.OutOrStdout(), c.color).Colour)
+		err = check.Write(cmd.OutOrStdout(), report, c.strict, styleFor(cmd.OutOrStdout(), c.color).Colour)
 	}
 	switch {
 	case err != nil:
@@ -98,26 +98,4 @@ func writeCheckJSON(w io.Writer, r check.Report, strict bool) error {
 		report.Counts[result] = r.Count(result)
 	}
 	return show.JSON(w, report)
-}
-
-// The colours of texts, as ANSI codes.
-const (
-	bold   = "1"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	grey   = "90"
-)
-
-// writeCheck prints the report for people.
-func writeCheck(w io.Writer, r check.Report, strict bool, colour bool) error {
-	codes := map[check.Style]string{
-		check.Heading: bold, check.Command: bold, check.Style(check.OK): green, check.Style(check.Warning): yellow, check.Style(check.Failed): red, check.Style(check.Skipped): grey,
-	}
-	return check.Write(w, r, strict, func(style check.Style, text string) string {
-		if !colour {
-			return text
-		}
-		return "\x1b[" + codes[style] + "m" + text + "\x1b[0m"
-	})
 }

@@ -25,7 +25,7 @@ func TestResultsOfCheckArePaintedWhereColoursAreWanted(t *testing.T) {
 	report := check.Report{Outcomes: []check.Outcome{{Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Says: "no"}}}}}
 	for _, colour := range []bool{true, false} {
 		var out bytes.Buffer
-		if err := writeCheck(&out, report, false, colour); err != nil || strings.Contains(out.String(), "\x1b[31mfailed") != colour || strings.Contains(out.String(), "\x1b") != colour {
+		if err := check.Write(&out, report, false, colour); err != nil || strings.Contains(out.String(), "\x1b[31mfailed") != colour || strings.Contains(out.String(), "\x1b") != colour {
 			t.Errorf("colours %t: %v %q", colour, err, &out)
 		}
 	}

@@ -333,9 +333,10 @@ func withKind(kind string, names []cobra.Completion) []cobra.Completion {
 
 // kubeconfigFor returns the settings that the command's flags choose.
 func kubeconfigFor(cmd *cobra.Command) clientcmd.ClientConfig {
-	file, _ := cmd.Flags().GetString("kubeconfig")
-	context, _ := cmd.Flags().GetString("context")
-	return kubeconfigOf(file, context)
+	var p inspect.Place
+	p.Kubeconfig, _ = cmd.Flags().GetString("kubeconfig")
+	p.Context, _ = cmd.Flags().GetString("context")
+	return kubeconfigOf(p)
 }
 
 // completeContexts offers the contexts of the kubeconfig.

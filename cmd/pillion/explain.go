@@ -14,7 +14,6 @@ import (
 // explainCommand has the flags of the command.
 type explainCommand struct {
 	given  offline
-	where  inspect.Place
 	output string
 	colour string
 	chain  bool
@@ -55,7 +54,7 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
 		RunE: c.run,
 	}
 	c.given.podFlags(cmd)
-	c.given.clusterFlag(cmd, &c.where)
+	c.given.clusterFlag(cmd)
 	textOrJSON(cmd.Flags(), &c.output)
 	cmd.Flags().BoolVar(&c.chain, "chain", false, "add every admission webhook and policy that the pod meets, in the order of calls")
 	colourFlag(cmd.Flags(), &c.colour)
@@ -87,7 +86,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c.where.AimExplain(report)
+	c.given.where.AimExplain(report)
 	if report.Notes == nil {
 		report.Notes = []explain.Note{}
 	}

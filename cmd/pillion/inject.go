@@ -20,7 +20,6 @@ import (
 
 func newInjectCommand() *cobra.Command {
 	var o offline
-	var where inspect.Place
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",
@@ -53,7 +52,7 @@ Nothing in the cluster changes.`,
 		},
 	}
 	o.podFlags(cmd)
-	o.clusterFlag(cmd, &where)
+	o.clusterFlag(cmd)
 	outputFlag(cmd.Flags(), &output, "yaml", "yaml, json, patch (the JSON patch of each pod) or diff", "yaml", "json", "patch", "diff")
 	return cmd
 }

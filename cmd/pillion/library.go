@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -106,9 +107,22 @@ func describe(ctx context.Context, name string) (libraryEntry, error) {
 	if !out.Allowed {
 		return e, fmt.Errorf("injecting it with the examples of its parameters: %s", out.Message)
 	}
-	level, err := podSecurityLevel(out.Pod)
-	e.podSecurity, e.ports = level, ports(out.Pod)
-	return e, err
+	data, err := json.Marshal(out.Pod)
+	if err != nil {
+		return e, err
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(data, &pod); err != nil {
+		return e, fmt.Errorf("reading the pod: %w", err)
+	}
+	level, _ := apirules.PodSecurity(&pod)
+	e.podSecurity = string(level)
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, p := range c.Ports {
+			e.ports = append(e.ports, fmt.Sprint(p.Name, " ", p.ContainerPort))
+		}
+	}
+	return e, nil
 }
 
 // neededParameters are the names of the parameters without which the template refuses a pod
@@ -159,49 +173,17 @@ func injectExamples(ctx context.Context, t *templates.Template, set func(templat
 	})
 }
 
-// podSecurityLevel returns the strictest Pod Security Standard that a pod meets.
-func podSecurityLevel(pod map[string]any) (string, error) {
-	data, err := json.Marshal(pod)
-	if err != nil {
-		return "", err
-	}
-	var typed corev1.Pod
-	if err := json.Unmarshal(data, &typed); err != nil {
-		return "", fmt.Errorf("reading the pod: %w", err)
-	}
-	level, _ := apirules.PodSecurity(&typed)
-	return string(level), nil
-}
-
 // examples returns the annotations that set a parameter to its example.
 func examples(p templates.Parameter) map[string]string {
 	var entries map[string]json.RawMessage
 	if p.Type != v1alpha1.Map || json.Unmarshal(p.Example, &entries) != nil {
-		return map[string]string{p.Annotation: plainJSON(p.Example)}
+		return map[string]string{p.Annotation: explain.Text(p.Example)}
 	}
 	annotations := map[string]string{}
 	for key, value := range entries {
-		annotations[strings.TrimSuffix(p.Annotation, "KEY")+key] = plainJSON(value)
+		annotations[strings.TrimSuffix(p.Annotation, "KEY")+key] = explain.Text(value)
 	}
 	return annotations
-}
-
-// ports returns the declared ports of a pod's containers, as NAME NUMBER.
-func ports(pod map[string]any) []string {
-	var found []string
-	spec, _ := pod["spec"].(map[string]any)
-	for _, list := range []string{"initContainers", "containers"} {
-		containers, _ := spec[list].([]any)
-		for _, container := range containers {
-			c, _ := container.(map[string]any)
-			declared, _ := c["ports"].([]any)
-			for _, port := range declared {
-				p, _ := port.(map[string]any)
-				found = append(found, fmt.Sprintf("%v %v", p["name"], p["containerPort"]))
-			}
-		}
-	}
-	return found
 }
 
 func writeLibrary(w io.Writer, entries []libraryEntry) error {

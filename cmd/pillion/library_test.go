@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -81,7 +82,7 @@ func writeLibraryParameter(b *strings.Builder, p templates.Parameter, key string
 	case required:
 		about = append(about, "required")
 	case len(p.Default) > 0:
-		about = append(about, "default `"+plainJSON(p.Default)+"`")
+		about = append(about, "default `"+explain.Text(p.Default)+"`")
 	}
 	if !slices.Contains(p.SetBy, v1alpha1.Pod) {
 		about = append(about, "not set by pods")

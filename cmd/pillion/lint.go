@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -108,7 +107,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cases.flags(cmd)
 	textOrJSON(cmd.Flags(), &f.output)
 	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the changed templates would refuse that are not refused now")
-	placeFlags(cmd.Flags(), &f.where)
+	placeFlags(cmd.Flags(), &o.where)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none; with --cluster the only one whose templates are read")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
@@ -124,9 +123,8 @@ type lintFlags struct {
 	output string
 	strict bool
 	pods   []string
-	// cluster compares with the templates in force, and where finds them.
+	// cluster compares with the templates in force.
 	cluster bool
-	where   inspect.Place
 }
 
 // lint checks the documents, and beside a cluster what they change there.
@@ -134,7 +132,7 @@ func (f *lintFlags) lint(cmd *cobra.Command, o *offline, documents []lint.Docume
 	if !f.cluster {
 		return lint.Run(documents, options), nil
 	}
-	users, err := openUsers(cmd.Context(), f.where, o.now)
+	users, err := openUsers(cmd.Context(), o.where, o.now)
 	if err != nil {
 		return nil, err
 	}

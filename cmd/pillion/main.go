@@ -135,9 +135,6 @@ func oneArg(takes string) cobra.PositionalArgs {
 	}
 }
 
-// contextUsage is the usage of --context.
-const contextUsage = "context of the kubeconfig (default: the current one)"
-
 // subcommands refuses what is no command below this one as wrong usage.
 func subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -167,19 +164,18 @@ func refuseUnknownShells(root *cobra.Command) {
 	}
 }
 
-// kubeconfigOf returns the settings of the given file, or of where kubectl looks, with a context
-// of it, or the current one for "".
-func kubeconfigOf(file, context string) clientcmd.ClientConfig {
+// kubeconfigOf returns the settings of the file of a place, or of where kubectl looks.
+func kubeconfigOf(p inspect.Place) clientcmd.ClientConfig {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
+	rules.ExplicitPath = p.Kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: p.Context})
 }
 
 // clusterConfig returns the connection of commands that a person runs. It looks where
 // kubectl does: in the given file, $KUBECONFIG, ~/.kube/config, and the service account of
-// the pod. Context is one of the file, "" for the current one.
-func clusterConfig(kubeconfig, context string) (*rest.Config, error) {
-	config, err := kubeconfigOf(kubeconfig, context).ClientConfig()
+// the pod.
+func clusterConfig(p inspect.Place) (*rest.Config, error) {
+	config, err := kubeconfigOf(p).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		return nil, errors.New("finding the cluster: there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or have one in ~/.kube/config, as for kubectl")

@@ -42,7 +42,7 @@ type offline struct {
 	beside []map[string]any
 	// inCluster: templates, values and namespaces are those of the cluster of where.
 	inCluster bool
-	where     *inspect.Place
+	where     inspect.Place
 	now       time.Time
 }
 
@@ -83,9 +83,8 @@ func (o *offline) settingFlags(cmd *cobra.Command) {
 
 // clusterFlag adds --cluster, and the flags that say which cluster. Without it, only files are
 // read, whether or not there is a cluster.
-func (o *offline) clusterFlag(cmd *cobra.Command, where *inspect.Place) {
-	o.where = where
-	placeFlags(cmd.Flags(), where)
+func (o *offline) clusterFlag(cmd *cobra.Command) {
+	placeFlags(cmd.Flags(), &o.where)
 	cmd.Flags().BoolVar(&o.inCluster, "cluster", false, "take templates, values, prefix and namespaces from the cluster, read with your own rights")
 }
 
@@ -101,13 +100,13 @@ func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 			return nil, usageError{fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
 		}
 	}
-	cluster, err := openCluster(*o.where)
+	cluster, err := openCluster(o.where)
 	if err != nil {
 		return nil, err
 	}
 	namespace := o.namespace
 	if namespace == "" {
-		if namespace, _, err = kubeconfigOf(o.where.Kubeconfig, o.where.Context).Namespace(); err != nil {
+		if namespace, _, err = kubeconfigOf(o.where).Namespace(); err != nil {
 			return nil, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
@@ -288,17 +287,11 @@ func readValues(cmd *cobra.Command, name string) (map[string]any, error) {
 
 // parseValues reads one YAML object. Name says where it is from.
 func parseValues(name string, data []byte) (map[string]any, error) {
-	documents, err := workload.Parse(data)
-	if errors.Is(err, workload.ErrEmpty) {
-		return nil, nil
-	}
-	if err == nil && len(documents) > 1 {
-		err = fmt.Errorf("%d documents; one is allowed", len(documents))
-	}
+	values, err := workload.ParseValues(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading values from %s: %w", name, err)
 	}
-	return documents[0].Object, nil
+	return values, nil
 }
 
 // manifest is one document of a file of templates.

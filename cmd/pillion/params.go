@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,31 +15,11 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
-
-// plainJSON formats a JSON value as an annotation holds it.
-func plainJSON(raw []byte) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
-}
-
-// levels joins the names of the levels at which a parameter may be set.
-func levels[T ~string](setBy []T) string {
-	names := make([]string, len(setBy))
-	for i, s := range setBy {
-		names[i] = string(s)
-	}
-	return strings.Join(names, ", ")
-}
 
 // paramsCommand has the flags of the command.
 type paramsCommand struct {
 	given  offline
-	where  inspect.Place
 	output string
 }
 
@@ -51,17 +29,7 @@ type paramsReport struct {
 	Hash     string `json:"hash"`
 	// Namespace is the one whose values are shown.
 	Namespace  string            `json:"namespace,omitempty"`
-	Parameters []parameterReport `json:"parameters"`
-}
-
-// parameterReport is one parameter as the template declares it, with the value that a plain pod of
-// the namespace gets and its level.
-type parameterReport struct {
-	v1alpha1.Parameter
-	Annotation string `json:"annotation"`
-	Allowed    string `json:"allowed"`
-	Value      any    `json:"value,omitempty"`
-	From       string `json:"from,omitempty"`
+	Parameters []explain.Setting `json:"parameters"`
 }
 
 func newParamsCommand() *cobra.Command {
@@ -90,7 +58,7 @@ gets, and the level that it comes from: Default, Installer or Namespace.`,
 	}
 	c.given.templateFlags(cmd)
 	c.given.kubeVersionFlag(cmd)
-	c.given.clusterFlag(cmd, &c.where)
+	c.given.clusterFlag(cmd)
 	cmd.Flags().StringVarP(&c.given.namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
 	textOrJSON(cmd.Flags(), &c.output)
 	return cmd
@@ -177,26 +145,12 @@ func (c *paramsCommand) write(to io.Writer, t *templates.Template, chosen []stri
 	if err != nil {
 		return err
 	}
-	if c.output == "json" {
-		report := paramsReport{Template: t.Name(), Hash: t.Hash(), Namespace: c.given.namespace, Parameters: []parameterReport{}}
-		for _, p := range all {
-			report.Parameters = append(report.Parameters, parameterReport{p.Parameter, p.Annotation, p.Allowed, given[p.Name].Value, given[p.Name].From})
-		}
-		return show.JSON(to, report)
-	}
-	var settings []explain.Setting
+	settings := []explain.Setting{}
 	for _, p := range all {
-		s := explain.Setting{Annotation: p.Annotation, Type: string(p.Type), Default: "-", Allowed: p.Allowed, SetBy: cmp.Or(levels(p.SetBy), "the installer only"), Description: p.Description}
-		switch {
-		case len(p.Default) > 0:
-			s.Default = plainJSON(p.Default)
-		case p.Required:
-			s.Default = "(required)"
-		}
-		if g, ok := given[p.Name]; ok {
-			s.Value, s.From = explain.Value(g.Value), g.From
-		}
-		settings = append(settings, s)
+		settings = append(settings, explain.Setting{Parameter: p.Parameter, Annotation: p.Annotation, Allowed: p.Allowed, Value: given[p.Name].Value, From: given[p.Name].From})
+	}
+	if c.output == "json" {
+		return show.JSON(to, paramsReport{Template: t.Name(), Hash: t.Hash(), Namespace: c.given.namespace, Parameters: settings})
 	}
 	return explain.Settings(to, styleFor(to, "auto"), settings)
 }

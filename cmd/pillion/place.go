@@ -11,10 +11,15 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 )
 
+// clusterFlags adds the flags that name a cluster.
+func clusterFlags(f *pflag.FlagSet, p *inspect.Place) {
+	f.StringVar(&p.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, ~/.kube/config, or the pod's service account)")
+	f.StringVar(&p.Context, "context", "", "context of the kubeconfig (default: the current one)")
+}
+
 // placeFlags adds the flags that say where Pillion is.
 func placeFlags(f *pflag.FlagSet, p *inspect.Place) {
-	f.StringVar(&p.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	f.StringVar(&p.Context, "context", "", contextUsage)
+	clusterFlags(f, p)
 	f.StringVar(&p.Namespace, "pillion-namespace", injector.DefaultNamespace, "Pillion's own namespace")
 	f.StringVar(&p.Selector, "pillion-selector", "", "label selector of Pillion's Deployment and pods, where its namespace has two releases")
 }
@@ -26,7 +31,7 @@ func replicaFlag(f *pflag.FlagSet, p *inspect.Place) {
 
 // openCluster returns the cluster that the flags name.
 func openCluster(p inspect.Place) (*inspect.Cluster, error) {
-	config, err := clusterConfig(p.Kubeconfig, p.Context)
+	config, err := clusterConfig(p)
 	if err != nil {
 		return nil, err
 	}

@@ -6,14 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
 )
 
 // policyCommand has the flags of the command.
 type policyCommand struct {
 	given    offline
-	where    inspect.Place
 	excluded []string
 }
 
@@ -44,7 +42,7 @@ policy. The chart makes the same objects for its own templates: required.policy=
 	}
 	c.given.templateFlags(cmd)
 	c.given.kubeVersionFlag(cmd)
-	c.given.clusterFlag(cmd, &c.where)
+	c.given.clusterFlag(cmd)
 	cmd.Flags().StringSliceVar(&c.excluded, "excluded-namespaces", defaultExcluded, "namespaces that the policy leaves out, besides Pillion's own")
 	return cmd
 }
@@ -54,7 +52,7 @@ func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.where.Namespace)}
+	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.given.where.Namespace)}
 	if live != nil {
 		if !live.Complete {
 			return errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")

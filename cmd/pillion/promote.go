@@ -49,7 +49,7 @@ A canary that does not compile is not promoted, nor is one that is stopped, with
 --force.`,
 		Example: `  pillion promote fluent-bit-next
   pillion promote fluent-bit-next -o yaml --templates templates/`,
-		Args: oneCanary("promote"),
+		Args: oneArg("promote takes the name of one canary"),
 		RunE: p.run,
 	}
 	f := cmd.Flags()

@@ -70,8 +70,7 @@ the pod.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&where.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: as kubectl has it, or the pod's service account)")
-	f.StringVar(&where.Context, "context", "", contextUsage)
+	clusterFlags(f, &where)
 	f.StringVarP(&p.In, "namespace", "n", "", "namespace of the pod; Pillion must not be excluded from it (default: the proof namespace)")
 	f.StringVar(&p.Inject, "inject", "true", "value of the pod's annotation PREFIX/inject; empty: no annotation")
 	f.StringVar(&p.Prefix, "annotation-prefix", "pillion.dev", "prefix of the annotations")

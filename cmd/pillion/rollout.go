@@ -24,7 +24,6 @@ const rolloutPoll = time.Second
 
 // rolloutCommand has the flags of the command.
 type rolloutCommand struct {
-	where inspect.Place
 	given offline
 	modes map[rollout.Mode]*bool
 	// namespace, pods and except narrow what is brought up to date.
@@ -83,7 +82,7 @@ The exit code is 0 if every pod that a workload replaces is up to date, 1 if not
 	} {
 		r.modes[mode] = f.Bool(string(mode), false, usage)
 	}
-	placeFlags(f, &r.where)
+	placeFlags(f, &r.given.where)
 	f.StringVarP(&r.namespace, "namespace", "n", "", "only the pods of this namespace")
 	f.StringVar(&r.pods, "pods", "", "label selector of the pods to bring up to date (default: all)")
 	f.StringSliceVar(&r.except, "except", nil, "workloads to leave alone, as NAMESPACE/KIND/NAME: shop/deployment/web")
@@ -155,7 +154,7 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := openCluster(r.where)
+	cluster, err := openCluster(r.given.where)
 	if err != nil {
 		return err
 	}
@@ -184,7 +183,7 @@ func (r *rolloutCommand) settings(cmd *cobra.Command, cluster *inspect.Cluster) 
 	if !slices.ContainsFunc([]string{"library", "templates", "values", "foreign-sidecars", "annotation-prefix"}, given) {
 		return cluster.Settings(cmd.Context(), "; or give --library, --templates, --values, --foreign-sidecars and --annotation-prefix")
 	}
-	s := inspect.Settings{Prefix: r.given.prefix, Excluded: append(slices.Clone(defaultExcluded), r.where.Namespace)}
+	s := inspect.Settings{Prefix: r.given.prefix, Excluded: append(slices.Clone(defaultExcluded), r.given.where.Namespace)}
 	compile, err := r.given.compileOptions(cmd)
 	if err != nil {
 		return s, err

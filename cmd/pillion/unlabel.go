@@ -12,11 +12,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 func newUnlabelCommand() *cobra.Command {
-	var kubeconfig, kubeContext, prefix string
+	var where inspect.Place
+	var prefix string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "unlabel",
@@ -32,7 +34,7 @@ You need the permissions to list and to patch namespaces.`,
 		Example: `  pillion unlabel --dry-run`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := clusterConfig(kubeconfig, kubeContext)
+			config, err := clusterConfig(where)
 			if err != nil {
 				return err
 			}
@@ -53,8 +55,7 @@ You need the permissions to list and to patch namespaces.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: $KUBECONFIG, or ~/.kube/config)")
-	f.StringVar(&kubeContext, "context", "", contextUsage)
+	clusterFlags(f, &where)
 	f.StringVar(&prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of the labels")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and change nothing")
 	return cmd

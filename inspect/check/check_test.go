@@ -706,7 +706,7 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 	f.Namespaces.Value = append(f.Namespaces.Value, labels.Namespace{Namespace: templates.Namespace{Name: "web", Annotations: map[string]string{"sidecars.example.com/inject": strings.Join(names, ",") + ",none-such"}}})
 	f.Replicas.Value[0].Certificates.Ends, f.Replicas.Value[0].EnforcementProven = new(now.Add(time.Hour)), new(false)
 	var out strings.Builder
-	if err := Write(&out, Run(All(), f), false, func(_ Style, text string) string { return text }); err != nil {
+	if err := Write(&out, Run(All(), f), false, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -735,7 +735,7 @@ func TestTheSameCommandsStandOnce(t *testing.T) {
 	f := sound(t)
 	f.Settings.Err = &rights.MissingError{Right: rights.Right{Verb: "list", Group: "apps", Resource: "deployments", Namespace: "pillion-system"}, User: "jane", Err: errors.New("forbidden")}
 	var out strings.Builder
-	if err := Write(&out, Run(All(), f), false, func(_ Style, text string) string { return text }); err != nil || strings.Count(out.String(), "create rolebinding") != 1 {
+	if err := Write(&out, Run(All(), f), false, false); err != nil || strings.Count(out.String(), "create rolebinding") != 1 {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -754,7 +754,7 @@ func TestAMissingRightSkipsAndFailsNothing(t *testing.T) {
 			t.Errorf("without the right to read %s: %d failed, %d skipped, judged %v, sound %v", field.Name, r.Count(Failed), r.Count(Skipped), r.Judged(), r.Sound(false))
 		}
 		var text strings.Builder
-		if err := Write(&text, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Contains(text.String(), "The installation is") || !strings.Contains(text.String(), "\nIt is not known whether the installation is sound without the rights above: ") {
+		if err := Write(&text, r, false, false); err != nil || strings.Contains(text.String(), "The installation is") || !strings.Contains(text.String(), "\nIt is not known whether the installation is sound without the rights above: ") {
 			t.Errorf("without the right to read %s: %v\n%s", field.Name, err, &text)
 		}
 		for _, o := range r.Outcomes {
@@ -832,7 +832,7 @@ func TestWithoutADeploymentTheOthersAreSkipped(t *testing.T) {
 		t.Errorf("%d failed, %d skipped", r.Count(Failed), r.Count(Skipped))
 	}
 	var out strings.Builder
-	if err := Write(&out, r, false, func(_ Style, text string) string { return text }); err != nil || strings.Count(out.String(), "  skipped ") != 6 ||
+	if err := Write(&out, r, false, false); err != nil || strings.Count(out.String(), "  skipped ") != 6 ||
 		!strings.Contains(out.String(), "  skipped release, service, replicas, versions, caches, disruption, network: not\n          looked at: Pillion's Deployment was not found\n") {
 		t.Errorf("%v\n%s", err, out.String())
 	}

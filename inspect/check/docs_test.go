@@ -68,7 +68,7 @@ func printed(t *testing.T, f *Facts, only ...string) string {
 		r.Outcomes = slices.DeleteFunc(r.Outcomes, func(o Outcome) bool { return !slices.Contains(only, o.Name) })
 	}
 	var out bytes.Buffer
-	if err := Write(&out, r, false, func(_ Style, text string) string { return text }); err != nil {
+	if err := Write(&out, r, false, false); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()
@@ -93,7 +93,7 @@ func TestNoLineOfWordsIsWiderThanATerminal(t *testing.T) {
 		c.damage(t, f)
 		r := Run(All(), f)
 		var out bytes.Buffer
-		if err := Write(&out, r, true, func(_ Style, text string) string { return text }); err != nil {
+		if err := Write(&out, r, true, false); err != nil {
 			t.Fatal(err)
 		}
 		commands := map[string]bool{}
@@ -118,7 +118,7 @@ func TestNamesCannotChangeATerminal(t *testing.T) {
 	f.Replicas.Value[0].Missing = "bad \x1b[31m\x07"
 	f.Namespaces.Value[0].Annotations["pillion.dev/inject"] = "\x1b]0;x\x07"
 	var out bytes.Buffer
-	if err := Write(&out, Run(All(), f), false, func(_ Style, text string) string { return text }); err != nil || strings.ContainsAny(out.String(), "\x1b\x07") {
+	if err := Write(&out, Run(All(), f), false, false); err != nil || strings.ContainsAny(out.String(), "\x1b\x07") {
 		t.Errorf("%v %q", err, out.String())
 	}
 }

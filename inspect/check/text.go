@@ -9,14 +9,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Style is what a piece of a report is: a heading, a command, or a result.
-type Style string
+// The colours of texts, as ANSI codes.
+const bold = "1"
 
-// The styles beside the results.
-const (
-	Heading Style = "heading"
-	Command Style = "command"
-)
+var colours = map[Result]string{OK: "32", Warning: "33", Failed: "31", Skipped: "90"}
 
 // Results are all results, in the order in which they are counted for people.
 var Results = []Result{OK, Warning, Failed, Skipped}
@@ -30,8 +26,14 @@ const (
 // Write prints a report. No line of words is longer than 80 columns; commands are neither broken
 // nor cut, so that they can be copied. Checks of a section that are skipped for the same
 // reason share a sentence, and where a right is missing for several, the commands stand below the
-// first. Paint may colour a piece of text, and adds no width to it.
-func Write(w io.Writer, r Report, strict bool, paint func(style Style, text string) string) error {
+// first.
+func Write(w io.Writer, r Report, strict, colour bool) error {
+	paint := func(code, text string) string {
+		if !colour {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
 	var out strings.Builder
 	section, told := "", map[string]bool{}
 	for i := 0; i < len(r.Outcomes); i++ {
@@ -41,7 +43,7 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 				out.WriteByte('\n')
 			}
 			section = o.Section
-			fmt.Fprintln(&out, paint(Heading, section))
+			fmt.Fprintln(&out, paint(bold, section))
 		}
 		findings := o.Findings
 		if len(findings) == 0 {
@@ -54,24 +56,24 @@ func Write(w io.Writer, r Report, strict bool, paint func(style Style, text stri
 		}
 		for _, f := range findings {
 			lines := show.Wrap(show.Plain(f.Says), lineWidth-indent, lineWidth-indent)
-			fmt.Fprintf(&out, "  %s %s\n", paint(Style(f.Result), fmt.Sprintf("%-7s", f.Result)), lines[0])
+			fmt.Fprintf(&out, "  %s %s\n", paint(colours[f.Result], fmt.Sprintf("%-7s", f.Result)), lines[0])
 			for _, line := range lines[1:] {
 				fmt.Fprintf(&out, "%*s%s\n", indent, "", line)
 			}
 			if said := strings.Join(f.Remedy, "\n"); f.Result != Skipped || !told[said] {
 				told[said] = true
 				for _, command := range f.Remedy {
-					fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(Command, show.Printable(command)))
+					fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(bold, show.Printable(command)))
 				}
 			}
 		}
 	}
-	verdict := "The installation is " + paint(Style(OK), "sound")
+	verdict := "The installation is " + paint(colours[OK], "sound")
 	switch {
 	case !r.Judged():
-		verdict = paint(Style(Warning), "It is not known whether the installation is sound") + " without the rights above"
+		verdict = paint(colours[Warning], "It is not known whether the installation is sound") + " without the rights above"
 	case !r.Sound(strict):
-		verdict = "The installation is " + paint(Style(Failed), "not sound")
+		verdict = "The installation is " + paint(colours[Failed], "not sound")
 	}
 	var counts []string
 	for _, result := range Results {

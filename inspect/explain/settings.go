@@ -2,14 +2,21 @@ package explain
 
 import (
 	"cmp"
+	"encoding/json"
 	"io"
+	"strings"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Setting is a parameter of a template, as a team may set it.
+// Setting is a parameter as its template declares it, with the value that a plain pod of a namespace gets
+// and its level. From is "" where nobody asked for a namespace.
 type Setting struct {
-	Annotation, Type, Default, Allowed, SetBy, Description string
-	// Value is the one that counts, From its level. From is "" where nobody asked.
-	Value, From string
+	v1alpha1.Parameter
+	Annotation string `json:"annotation"`
+	Allowed    string `json:"allowed"`
+	Value      any    `json:"value,omitempty"`
+	From       string `json:"from,omitempty"`
 }
 
 // Settings writes parameters for people, one below the other.
@@ -23,12 +30,35 @@ func Settings(w io.Writer, s Style, all []Setting) error {
 		if p.Description != "" {
 			l.text(2, p.Description, plain)
 		}
-		rows := []row{{label: "type", text: p.Type}, {label: "default", text: p.Default}}
+		rows := []row{{label: "type", text: string(p.Type)}, {label: "default", text: p.byDefault()}}
 		if p.From != "" {
-			rows = append(rows, row{label: "value", text: cmp.Or(p.Value, `""`) + " (" + p.From + ")", colour: green})
+			rows = append(rows, row{label: "value", text: cmp.Or(Value(p.Value), `""`) + " (" + p.From + ")", colour: green})
 		}
-		l.rows(2, append(rows, row{label: "allowed", text: p.Allowed}, row{label: "set by", text: p.SetBy}))
+		var levels []string
+		for _, level := range p.SetBy {
+			levels = append(levels, string(level))
+		}
+		l.rows(2, append(rows, row{label: "allowed", text: p.Allowed}, row{label: "set by", text: cmp.Or(strings.Join(levels, ", "), "the installer only")}))
 	}
 	_, err := io.WriteString(w, l.b.String())
 	return err
+}
+
+func (s Setting) byDefault() string {
+	switch {
+	case len(s.Default) > 0:
+		return Text(s.Default)
+	case s.Required:
+		return "(required)"
+	}
+	return "-"
+}
+
+// Text returns a JSON value as an annotation has it.
+func Text(raw []byte) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }

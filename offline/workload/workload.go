@@ -56,6 +56,20 @@ func Parse(data []byte) ([]Document, error) {
 	return documents, nil
 }
 
+// ParseValues reads one object, nil of an empty file.
+func ParseValues(data []byte) (map[string]any, error) {
+	documents, err := Parse(data)
+	switch {
+	case errors.Is(err, ErrEmpty):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case len(documents) > 1:
+		return nil, fmt.Errorf("%d documents; one is allowed", len(documents))
+	}
+	return documents[0].Object, nil
+}
+
 // decode reads one YAML document, or several JSON objects after one another.
 func decode(raw []byte) ([]map[string]any, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {

@@ -61,26 +61,21 @@ func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
+	counting, trying := rest.CopyConfig(config), rest.CopyConfig(config)
+	counting.QPS = -1 // who waits for it is not to wait for other reads
+	counter := metadata.NewForConfigOrDie(counting)
 	c := &Cluster{
 		Place: place, Pods: clientset.PodList(typed), Serve: serve, host: config.Host, Version: clientset.ServerVersion(typed),
+		Objects: dynamic.NewForConfigOrDie(config), Names: metadata.NewForConfigOrDie(config),
+		Count: func(ctx context.Context, names []string) (map[string]int, error) {
+			return PodCounts(ctx, counter, names)
+		},
 		Proxy: func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
 			return clientset.PodProxy(ctx, typed, place.Namespace, pod, port, path)
 		},
 	}
-	if c.Objects, err = dynamic.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client for objects: %w", err)
-	}
-	if c.Names, err = metadata.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("making a client for metadata: %w", err)
-	}
-	if c.Count, err = PodCounter(config); err != nil {
-		return nil, err
-	}
-	trying := rest.CopyConfig(config)
 	trying.WarningHandler = &c.heard
-	if c.Trial, err = dynamic.NewForConfig(trying); err != nil {
-		return nil, fmt.Errorf("making a client for dry runs: %w", err)
-	}
+	c.Trial = dynamic.NewForConfigOrDie(trying)
 	return c, nil
 }
 

@@ -8,27 +8,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 )
 
 // countsAtOnce is how many namespaces are asked for the number of their pods at a time.
 const countsAtOnce = 16
 
-// PodCounter returns a function that returns how many pods namespaces have, also where there is an
-// error: of those that it could ask. Whoever waits for it is not to wait for other reads.
-func PodCounter(config *rest.Config) (func(context.Context, []string) (map[string]int, error), error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for the numbers of pods: %w", err)
-	}
-	return func(ctx context.Context, names []string) (map[string]int, error) {
-		return PodCounts(ctx, client, names)
-	}, nil
-}
-
-// PodCounts counts the pods of namespaces. It reads one pod of each, and the API server says how
+// PodCounts counts the pods of namespaces, also where there is an error: of those that it could ask. It reads one pod of each, and the API server says how
 // many more there are.
 func PodCounts(ctx context.Context, client metadata.Interface, names []string) (map[string]int, error) {
 	counts := map[string]int{}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,7 +24,7 @@ import (
 
 // newCanaries returns what stops canaries of templates that fail, and registers its metrics. Where
 // pods are not to be read, only refusals count.
-func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *namespaces.Informer, refusals *canary.Refusals, record func(events.Event), ready func() error, registry prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
+func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *namespaces.Informer, refusals *canary.Refusals, record func(events.Event), ready func() error, registry prometheus.Registerer, log *slog.Logger) func(context.Context) error {
 	o := canary.Options{
 		StatusKey: templates.StatusKey(c.Prefix), Templates: set.Snapshot, Object: set.Object, StopHere: set.StopHere,
 		Namespace: ns.Cached, Calls: c.registration().Calls, Refusals: refusals, Rules: canary.DefaultRules, Ready: ready, Logger: log,
@@ -38,18 +37,10 @@ func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *n
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = listsPerSecond, listsPerSecond
 	if c.CountEvery != 0 {
-		client, err := clientset.New(own)
-		if err != nil {
-			return nil, fmt.Errorf("making a client to list the pods of canaries: %w", err)
-		}
-		o.List = clientset.PodList(client)
+		o.List = clientset.PodList(clientset.NewOrDie(own))
 	}
 	if c.ClusterTemplates {
-		client, err := dynamic.NewForConfig(own)
-		if err != nil {
-			return nil, fmt.Errorf("making a client for the status of canaries: %w", err)
-		}
-		resource := client.Resource(schema.GroupVersionResource{Group: c.Prefix, Version: v1alpha1.Version, Resource: store.Resource})
+		resource := dynamic.NewForConfigOrDie(own).Resource(schema.GroupVersionResource{Group: c.Prefix, Version: v1alpha1.Version, Resource: store.Resource})
 		o.Write = func(ctx context.Context, name string, patch []byte) error {
 			_, err := resource.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "pillion"}, "status")
 			return err
@@ -57,5 +48,5 @@ func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *n
 	}
 	watcher := canary.New(o)
 	registry.MustRegister(watcher)
-	return watcher.Run, nil
+	return watcher.Run
 }

@@ -96,14 +96,10 @@ const (
 )
 
 // newSource returns the source of the chosen provider.
-func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (*certs.Source, error) {
+func newSource(c serveConfig, config *rest.Config, log *slog.Logger) *certs.Source {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = certCallsPerSecond, certCallsBurst
-	client, err := clientset.New(config)
-	if err != nil {
-		return nil, err
-	}
-	options := certs.Options{Client: client, Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log, Now: time.Now}
+	options := certs.Options{Client: clientset.NewOrDie(config), Namespace: c.Namespace, Service: c.Service, Settle: c.CASettle, Logger: log, Now: time.Now}
 	for _, name := range c.Mutating {
 		options.WebhookConfigurations = append(options.WebhookConfigurations, certs.WebhookConfiguration{Kind: certs.Mutating, Name: name})
 	}
@@ -114,13 +110,13 @@ func newSource(c serveConfig, config *rest.Config, log *slog.Logger) (*certs.Sou
 	case certManager:
 		return certs.NewCertManager(certs.CertManagerOptions{
 			Options: options, SecretName: c.ServingSecret, Publish: c.PublishCA, LeafDuration: c.LeafDuration,
-		}), nil
+		})
 	case files:
-		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile}), nil
+		return certs.NewFiles(certs.FilesOptions{Options: options, CertFile: c.CertFile, KeyFile: c.KeyFile})
 	default:
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
 			Options: options, SecretName: c.CASecret, SecretGiven: !c.CreateCASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
 			KeyAlgorithm: certs.KeyAlgorithm(c.KeyAlgorithm),
-		}), nil
+		})
 	}
 }

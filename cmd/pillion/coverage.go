@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,26 +22,22 @@ const listsPerSecond = 20
 
 // newCoverage returns the function that counts the pods without their sidecars, and registers
 // its metrics. It does nothing where pods are not to be counted.
-func newCoverage(c serveConfig, config *rest.Config, pods webhook.Pods, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer, log *slog.Logger) (func(context.Context) error, error) {
+func newCoverage(c serveConfig, config *rest.Config, pods webhook.Pods, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer, log *slog.Logger) func(context.Context) error {
 	if c.CountEvery == 0 {
-		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+		return func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = listsPerSecond, listsPerSecond
-	client, err := clientset.New(own)
-	if err != nil {
-		return nil, fmt.Errorf("making a client to list pods: %w", err)
-	}
 	whole := func(ctx context.Context, name string, reads *templates.NamespaceReads) (templates.Namespace, bool) {
 		found, err := ns.Get(ctx, name, reads, func(templates.Namespace) bool { return true })
 		return found, err == nil
 	}
 	counter := coverage.NewCounter(coverage.Options{
-		List: clientset.PodList(client), Comparer: drift.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
+		List: clientset.PodList(clientset.NewOrDie(own)), Comparer: drift.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
 		Namespaces: ns.All, Namespace: ns.Cached, Whole: whole, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
 	})
 	registry.MustRegister(counter)
-	return counter.Run, nil
+	return counter.Run
 }
 
 // registration is what API servers ask before they call this Pillion.

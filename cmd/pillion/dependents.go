@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/namespaces"
@@ -32,20 +32,19 @@ type dependence struct {
 }
 
 // newDependence returns what the server says of the templates that somebody applies.
-func newDependence(c serveConfig, config *rest.Config, ns *namespaces.Informer, log *slog.Logger) (dependence, error) {
+func newDependence(c serveConfig, counter metadata.Interface, ns *namespaces.Informer, log *slog.Logger) dependence {
 	d := dependence{rules: c.labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: ns.AllLabelled}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
-		return d, nil // it has not the right
+		return d // it has not the right
 	}
-	count, err := inspect.PodCounter(config)
 	d.count = func(ctx context.Context, names []string) (map[string]int, error) {
-		counts, err := count(ctx, names)
+		counts, err := inspect.PodCounts(ctx, counter, names)
 		if err != nil {
 			log.Debug("not all pods of the namespaces that a template selects could be counted", "error", err)
 		}
 		return counts, err
 	}
-	return d, err
+	return d
 }
 
 // of returns a sentence for each value that the label gets in some namespaces.

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/labels"
@@ -27,15 +26,7 @@ func (c serveConfig) labels() labels.Rules {
 
 // newLabelController returns the controller of the labels. It hears of changes of templates and
 // namespaces, and tells held of labels that it cannot write because of their owner.
-func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), config *rest.Config, client kubernetes.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*labels.Controller, error) {
-	// The controller limits its writes itself. With a client of their own they keep no live read
-	// of a namespace waiting.
-	config = rest.CopyConfig(config)
-	config.QPS = -1
-	writer, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for the labels of namespaces: %w", err)
-	}
+func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), writer metadata.Interface, client kubernetes.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) *labels.Controller {
 	c := labels.New(labels.Options{
 		Rules: rules, Enforcement: enforcement, Templates: set.Snapshot, Namespaces: ns.AllLabelled, Namespace: ns.Labelled, Ready: ready, Logger: log,
 		Write: labels.Writer{Client: writer, Rules: rules}.Write, Held: held,
@@ -45,7 +36,7 @@ func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement
 	})
 	set.OnChange(func(*templates.Set) { c.Changed() })
 	ns.OnChange(c.NamespaceChanged)
-	return c, nil
+	return c
 }
 
 // labelHeld says what to do about a label that Pillion cannot write.

@@ -13,13 +13,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/offline/predict"
 )
@@ -63,24 +60,18 @@ const everywhere = ""
 // limits returns what limits pods, its zero value where the settings do not want it read. The reader has
 // a connection and a rate of its own, and needs the verb list on limitranges and resourcequotas, and get
 // on replicasets.
-func (c serveConfig) limits(config *rest.Config, log *slog.Logger) (namespaceLimits, error) {
+func (c serveConfig) limits(config *rest.Config, log *slog.Logger) namespaceLimits {
 	if !c.PreviewLimits {
-		return namespaceLimits{}, nil
+		return namespaceLimits{}
 	}
-	scheme := runtime.NewScheme()
-	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	config = rest.CopyConfig(config)
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	config.QPS, config.Burst, config.RateLimiter = 20, 40, nil
-	client, err := rest.UnversionedRESTClientFor(config)
-	if err != nil {
-		return namespaceLimits{}, fmt.Errorf("making a client for the limits of namespaces: %w", err)
-	}
+	config.QPS, config.Burst = 20, 40
+	client := clientset.NewOrDie(config).CoreV1().RESTClient()
 	get := func(ctx context.Context, path ...string) (io.ReadCloser, error) {
 		return client.Get().AbsPath(path...).SetHeader("Accept", "application/json").Stream(ctx)
 	}
 	reader := &limitReader{get: get, log: log, slots: make(chan struct{}, limitReads), known: cache.NewLRUExpireCache(limitNamespaces)}
-	return namespaceLimits{read: reader.read, failure: reader.failure}, nil
+	return namespaceLimits{read: reader.read, failure: reader.failure}
 }
 
 // read returns what limits the pods of a namespace, and nothing where it is not found out in

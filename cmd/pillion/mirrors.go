@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 
 	"k8s.io/client-go/dynamic"
@@ -17,18 +16,14 @@ import (
 func (c serveConfig) mirrorsTemplates() bool { return c.ClusterTemplates && c.MirrorPolicy != "" }
 
 // mirrors returns what keeps the mirrors of templates until its context ends.
-func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set *store.Templates, status *store.StatusWriter, ready func() error, log *slog.Logger) (func(context.Context) error, error) {
+func (c serveConfig) mirrors(config *rest.Config, compile templates.Options, set *store.Templates, status *store.StatusWriter, ready func() error, log *slog.Logger) func(context.Context) error {
 	if !c.mirrorsTemplates() {
-		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for mirrors of templates: %w", err)
+		return func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
 	w := store.NewMirrorWriter(store.MirrorOptions{
-		Client: client, Prefix: c.Prefix, Values: compile.Values, Policy: c.MirrorPolicy, Revision: c.MirrorRevision,
+		Client: dynamic.NewForConfigOrDie(config), Prefix: c.Prefix, Values: compile.Values, Policy: c.MirrorPolicy, Revision: c.MirrorRevision,
 		Ready: ready, Verdicts: func(v []store.Verdict) { status.Observe("mirrors", v) }, Logger: log,
 	})
 	set.OnMirrors(w.Observe)
-	return w.Run, nil
+	return w.Run
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -18,19 +17,16 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// newProver returns the prover of the settings, or nil if they want none. ready is about the
+// newProver returns the prover of the settings, or nil if they want none. Ready is about the
 // whole replica.
-func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, ready func() error, log *slog.Logger) (*proof.Prover, error) {
+func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, ready func() error, log *slog.Logger) *proof.Prover {
 	if !c.proves() {
-		return nil, nil
+		return nil
 	}
 	// Any of several API servers may fail to call Pillion. Warnings about the proof's pod are for nobody.
 	config = clientset.ConnectingAnew(config)
 	config.WarningHandler = rest.NoWarnings{}
-	client, err := clientset.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for proofs: %w", err)
-	}
+	client := clientset.NewOrDie(config)
 	return proof.New(proof.Options{
 		Prefix: c.Prefix, Namespace: c.ProofNamespace, Ready: ready, Verifies: c.KeepRequired, TakeBackAfter: c.TakeBackAfter, Logger: log,
 		Timeout: c.ReviewTimeout + 5*time.Second,
@@ -41,7 +37,7 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 			return clientset.May(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace})
 		},
 		Exists: func() bool { _, ok := ns.Cached(c.ProofNamespace); return ok },
-	}), nil
+	})
 }
 
 // withoutProof returns the set without the built-in templates of proofs, which are nobody's to

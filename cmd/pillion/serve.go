@@ -72,16 +72,14 @@ what keeps it from writing labels and statuses.`,
 	return cmd
 }
 
-func newLogger(c serveConfig) (*slog.Logger, error) {
+func newLogger(c serveConfig) *slog.Logger {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return nil, err
-	}
+	_ = level.UnmarshalText([]byte(c.LogLevel)) // it was validated
 	options := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+		return slog.New(slog.NewJSONHandler(os.Stderr, options))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
 func restConfig(c serveConfig) (*rest.Config, error) {
@@ -127,10 +125,7 @@ func findDeadConnections() {
 // serve runs a replica.
 func serve(cmd *cobra.Command, c serveConfig) error {
 	start := time.Now()
-	log, err := newLogger(c)
-	if err != nil {
-		return err
-	}
+	log := newLogger(c)
 	klog.SetSlogLogger(log.With("component", "client-go"))
 	config, err := restConfig(c)
 	if err != nil {
@@ -163,10 +158,12 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	metadataClient, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client for metadata: %w", err)
-	}
+	metadataClient := metadata.NewForConfigOrDie(config)
+	// What writes labels and counts pods limits itself. With a client of its own it keeps no live read of a
+	// namespace waiting.
+	unlimited := rest.CopyConfig(config)
+	unlimited.QPS = -1
+	unlimitedClient := metadata.NewForConfigOrDie(unlimited)
 
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerSettings(registry, c)
@@ -198,10 +195,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	set.OnVerdicts(func([]store.Verdict) { garbage.left() })
 	ns.OnChange(func(string) { garbage.leftLittle() })
 	registry.MustRegister(follow.NewCollector(caches(ns, set)))
-	source, err := newSource(c, config, log.With("component", "certs"))
-	if err != nil {
-		return nil, fmt.Errorf("setting up certificates: %w", err)
-	}
+	source := newSource(c, config, log.With("component", "certs"))
 	registry.MustRegister(source)
 	peers, err := c.peers()
 	if err != nil {
@@ -216,10 +210,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 
 	// While the cache of namespaces is wrong, reviews are answered from live reads. The label controller
 	// waits: it judges all of them.
-	anyServer, err := clientset.New(clientset.ConnectingAnew(config))
-	if err != nil {
-		return nil, err
-	}
+	anyServer := clientset.NewOrDie(clientset.ConnectingAnew(config))
 	kubernetes := newKubeVersion(clientset.ServerVersion(anyServer), log.With("component", "version"))
 	loaded := func() error { return errors.Join(ns.Loaded(), set.Ready(), ofNamespaces.loaded(), kubernetes.Ready()) }
 	current := func() error { return errors.Join(ns.Ready(), set.Ready(), ofNamespaces.loaded()) }
@@ -229,20 +220,14 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	}
 	middleware := webhook.NewMiddleware(reviews)
 	settings.Kubernetes = kubernetes.Version
-	limits, err := c.limits(config, log.With("component", "limits"))
-	if err != nil {
-		return nil, err
-	}
+	limits := c.limits(config, log.With("component", "limits"))
 	refusals := canary.NewRefusals(time.Now)
 	pods := webhook.Pods{
 		Judged: refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: ns, Templates: set.Snapshot,
 		TemplatesBefore: set.Before, NamespaceBefore: ns.Before, KubernetesLately: kubernetes.Lately, Forecasts: webhook.NewForecasts(limits.foretold),
 	}
 	var server *webhook.Server
-	prover, err := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))
-	if err != nil {
-		return nil, err
-	}
+	prover := newProver(c, config, ns, func() error { return server.Ready() }, log.With("component", "proof"))
 	registry.MustRegister(prover)
 	counter := newCounter(c, set, ns, current, registry)
 	inUse, runUpgradeGate := newUpgradeGate(c, client, counter, ns, func() error { return errors.Join(source.Ready(), loaded()) }, registry, log.With("component", "templates in use"))
@@ -254,18 +239,13 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if status != nil {
 		counter.OnCount(func(count usage.Count) { status.Counted(count.In) })
 		writeStatus = once(mayWrite, status.Run)
-		if mirrors, err = c.mirrors(config, compile, set, status, mayWrite, log.With("component", "mirrors")); err != nil {
-			return nil, err
-		}
+		mirrors = c.mirrors(config, compile, set, status, mayWrite, log.With("component", "mirrors"))
 	}
 	enforcing := c.enforcing(prover)
 	held := func(namespace, label string, err error) {
 		recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 	}
-	labelController, err := newLabelController(c.labels(), enforcing, held, config, client, set, ns, mayWrite, log.With("component", "labels"))
-	if err != nil {
-		return nil, err
-	}
+	labelController := newLabelController(c.labels(), enforcing, held, unlimitedClient, client, set, ns, mayWrite, log.With("component", "labels"))
 	registry.MustRegister(labelController)
 	if ofNamespaces != nil {
 		ofNamespaces.OnChange(labelController.NamespaceChanged)
@@ -273,31 +253,16 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if prover != nil {
 		prover.OnChange(labelController.Changed)
 	}
-	countPods, err := newCoverage(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
-	if err != nil {
-		return nil, err
-	}
-	stopCanaries, err := newCanaries(c, config, set, ns, refusals, recorder.Record, mayWrite, registry, log.With("component", "canaries"))
-	if err != nil {
-		return nil, err
-	}
-	remover, err := newLabelRemover(config, c.Prefix, false)
-	if err != nil {
-		return nil, err
-	}
-	leaving := newLeaving(metadataClient, c, remover, log.With("component", "uninstall"))
-	depends, err := newDependence(c, config, ns, log.With("component", "templates"))
-	if err != nil {
-		return nil, err
-	}
+	countPods := newCoverage(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
+	stopCanaries := newCanaries(c, config, set, ns, refusals, recorder.Record, mayWrite, registry, log.With("component", "canaries"))
+	leaving := newLeaving(metadataClient, c, labelRemover(unlimitedClient, c.Prefix, false), log.With("component", "uninstall"))
+	depends := newDependence(c, unlimitedClient, ns, log.With("component", "templates"))
 	rules := func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
 		return lint.APIRules(d, t, compile)
 	}
 	guard := webhook.GuardOptions{Compile: compile, Rules: rules, ExcludedNamespaces: c.Excluded, Templates: set.Snapshot, Namespaces: ns.All, Depending: depends.of, Mirrors: c.mirrorsTemplates(), Namespaced: ofNamespaces.count()}
 	previews := webhook.PreviewOptions{Pods: pods, Prefix: c.Prefix}
-	if err := c.readsWorkloads(config, ns, &guard, &previews); err != nil {
-		return nil, err
-	}
+	c.readsWorkloads(config, ns, &guard, &previews)
 	handlers := map[string]http.Handler{
 		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.labels(), enforcing, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
@@ -417,10 +382,7 @@ func liveSet(c serveConfig, compile templates.Options, config *rest.Config, name
 	if !c.ClusterTemplates {
 		return store.New(options), nil, nil
 	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for SidecarTemplates: %w", err)
-	}
+	client := dynamic.NewForConfigOrDie(config)
 	options.Sources = append(options.Sources, store.Cluster(client, c.Prefix, options.Logger))
 	set := store.New(options)
 	status := store.NewStatusWriter(client, c.Prefix, options.Logger)

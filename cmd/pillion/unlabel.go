@@ -7,9 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/inspect"
@@ -38,11 +36,12 @@ You need the permissions to list and to patch namespaces.`,
 			if err != nil {
 				return err
 			}
-			remover, err := newLabelRemover(config, prefix, dryRun)
+			config.QPS = -1 // its writers are few
+			client, err := metadata.NewForConfig(config)
 			if err != nil {
-				return err
+				return fmt.Errorf("making a client for namespaces: %w", err)
 			}
-			done, err := remover.Remove(cmd.Context())
+			done, err := labelRemover(client, prefix, dryRun).Remove(cmd.Context())
 			for _, name := range slices.Sorted(maps.Keys(done)) {
 				fmt.Fprintf(cmd.OutOrStdout(), "namespace %s: %s\n", name, strings.Join(done[name], ", "))
 			}
@@ -61,12 +60,6 @@ You need the permissions to list and to patch namespaces.`,
 	return cmd
 }
 
-func newLabelRemover(config *rest.Config, prefix string, dryRun bool) (labels.Remover, error) {
-	config = rest.CopyConfig(config)
-	config.QPS = -1 // its writers are few
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return labels.Remover{}, fmt.Errorf("making a client for namespaces: %w", err)
-	}
-	return labels.Remover{Namespaces: client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")), Prefix: prefix, DryRun: dryRun}, nil
+func labelRemover(client metadata.Interface, prefix string, dryRun bool) labels.Remover {
+	return labels.Remover{Namespaces: client.Resource(inspect.NamespacesResource), Prefix: prefix, DryRun: dryRun}
 }

@@ -32,17 +32,13 @@ func (c serveConfig) namedIn(ns *namespaces.Informer) func(template string) bool
 }
 
 // readsWorkloads has the webhooks read workloads, if the settings let them.
-func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer, guard *webhook.GuardOptions, preview *webhook.PreviewOptions) error {
+func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer, guard *webhook.GuardOptions, preview *webhook.PreviewOptions) {
 	if !c.ReadWorkloads {
-		return nil
+		return
 	}
-	client, err := clientset.New(config) // of its own: nothing else waits for pages of workloads
-	if err != nil {
-		return err
-	}
+	client := clientset.NewOrDie(config) // of its own: nothing else waits for pages of workloads
 	w := usage.NewWorkloads(client.CoreV1().RESTClient(), c.usageRules(), ns.Cached)
 	guard.Workloads, preview.Workloads = w.Naming, w.In
-	return nil
 }
 
 // newCounter returns the counter of what namespaces use. It hears of changes of templates

@@ -30,6 +30,15 @@ func New(config *rest.Config) (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
+// NewOrDie is [New] for a configuration of which another client was made before. It panics on an error.
+func NewOrDie(config *rest.Config) *kubernetes.Clientset {
+	client, err := New(config)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
 // PodList returns a function that answers one list request for pods as JSON, of a namespace or of
 // all for "". The caller closes the body.
 func PodList(client kubernetes.Interface) func(ctx context.Context, namespace string, opts metav1.ListOptions) (io.ReadCloser, error) {

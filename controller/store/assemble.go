@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,15 +23,7 @@ type compiler struct {
 // compiledUnit is a unit's text, and what became of its documents.
 type compiledUnit struct {
 	data    []byte
-	keys    []documentKey
 	results []compiled
-}
-
-// documentKey is what the result of compiling a document of a unit depends on. The line
-// is in it because messages have it.
-type documentKey struct {
-	line int
-	sum  [sha256.Size]byte
 }
 
 // compiled is the result of compiling one document.
@@ -115,36 +106,25 @@ func (c *compiler) compile(u Unit, done map[string]compiledUnit) ([]compiled, []
 	if u.Err != nil {
 		return []compiled{{err: u.Err}}, nil
 	}
-	last := c.done[u.Source]
-	if len(last.results) > 0 && bytes.Equal(last.data, u.Data) {
-		done[u.Source] = last
+	if last := c.done[u.Source]; len(last.results) > 0 && bytes.Equal(last.data, u.Data) {
+		done[u.Source] = compiledUnit{u.Data, last.results} // one copy of the text is enough
 		return last.results, nil
 	}
 	documents := templates.ParseFile(u.Data)
 	if len(documents) == 0 {
 		return []compiled{{err: fmt.Errorf("%s: holds no manifest; delete the file if that is meant", u.Source)}}, nil
 	}
-	known := map[documentKey]compiled{}
-	for i, key := range last.keys {
-		known[key] = last.results[i]
-	}
+	var results []compiled
 	var warnings []templates.Warning
-	now := compiledUnit{data: u.Data}
 	for _, d := range documents {
-		key := documentKey{d.Line, sha256.Sum256(d.Manifest)}
-		o, ok := known[key]
-		if !ok {
-			var warned []templates.Warning
-			o, warned = c.one(u.Source, d)
-			warnings = append(warnings, warned...)
-			if u.From != "" {
-				o.text = d.Manifest
-			}
+		o, warned := c.one(u.Source, d)
+		if u.From != "" {
+			o.text = d.Manifest
 		}
-		now.keys, now.results = append(now.keys, key), append(now.results, o)
+		results, warnings = append(results, o), append(warnings, warned...)
 	}
-	done[u.Source] = now
-	return now.results, warnings
+	done[u.Source] = compiledUnit{u.Data, results}
+	return results, warnings
 }
 
 // one compiles a document.

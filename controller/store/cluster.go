@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -57,7 +56,7 @@ func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 			return resource.List(ctx, options)
 		},
 		Watch:     resource.Watch,
-		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group, c.cache.Get), nil },
+		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group), nil },
 		Changed:   func(string) { c.changed.Wake() },
 		Answered: func(verb string, err error) {
 			if text := errorText(err); said[verb] != text {
@@ -156,9 +155,8 @@ type cachedObject struct {
 }
 
 // onlyNeeded makes a manifest of an object. All manifests get the apiVersion that files
-// have, whichever group the cluster serves them in. An object whose manifest did not change,
-// because its status did, shares the text with what is known of it.
-func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) any {
+// have, whichever group the cluster serves them in.
+func onlyNeeded(obj any, prefix string) any {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return obj
@@ -176,11 +174,6 @@ func onlyNeeded(obj any, prefix string, known func(name string) (any, bool)) any
 		err = errors.Join(errors.New("writing the object as JSON"), err)
 	}
 	object := objectOf(u)
-	if kept, ok := known(object.Name); ok {
-		if before, ok := kept.(*cachedObject); ok && bytes.Equal(before.unit.Data, data) {
-			data = before.unit.Data
-		}
-	}
 	return &cachedObject{
 		ObjectMeta: metav1.ObjectMeta{Name: object.Name, Generation: object.Generation, ResourceVersion: object.ResourceVersion},
 		unit:       Unit{Source: templates.ClusterSource + object.Name, Data: data, Err: err, Object: object},

@@ -17,7 +17,7 @@
 //   - Objects that went with their CRD stay in force, with an error, until they are back.
 //   - A source that cannot be read keeps what it last had. One whose cache the API server
 //     has shown to be wrong is not ready until it has been read anew.
-//   - Only manifests that changed are compiled.
+//   - Only files and objects that changed are compiled.
 //
 // Imports: templates, templates/library, client-go's dynamic client, and controller/follow
 // for the cache. It knows nothing of requests, pods or configuration.

@@ -21,7 +21,7 @@ func Once(compile templates.Options, reports ...Report) *templates.Set {
 func ReportOf(objects []unstructured.Unstructured, prefix string) Report {
 	all := make([]any, len(objects))
 	for i := range objects {
-		all[i] = onlyNeeded(&objects[i], prefix, func(string) (any, bool) { return nil, false })
+		all[i] = onlyNeeded(&objects[i], prefix)
 	}
 	return units(all, nil)
 }

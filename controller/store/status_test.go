@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -19,10 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -361,58 +358,4 @@ func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
 	if v := got["taken"]; v.Reason != NameTaken || !strings.Contains(v.Message, "is taken by /t/taken.yaml") {
 		t.Errorf("taken: %+v", v)
 	}
-}
-
-// What is assembled of the same manifests is not assembled anew. It must be the same as if it
-// were.
-func TestUnchangedManifestsAreJudgedAsIfAssembledAnew(t *testing.T) {
-	const good = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: NAME}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
-	texts := []string{strings.ReplaceAll(good, "NAME", "a"), strings.ReplaceAll(good, "NAME", "b"), strings.Replace(good, "inject", "injec", 1), "", "x: ["}
-	type replica struct {
-		*Templates
-		verdicts []Verdict
-	}
-	start := func() *replica {
-		r := &replica{Templates: New(Options{Logger: slog.New(slog.DiscardHandler), Named: func(name string) bool { return name == "a" }})}
-		r.states, r.units = make([]SourceStatus, 1), make([][]Unit, 1)
-		r.OnVerdicts(func(all []Verdict) { r.verdicts = all })
-		return r
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		tested, fresh := start(), start()
-		var units []Unit
-		for n := range rapid.IntRange(1, 12).Draw(t, "reports") {
-			if n == 0 || rapid.IntRange(0, 2).Draw(t, "changes") == 0 {
-				units = nil
-				for i := range rapid.IntRange(0, 4).Draw(t, "units") {
-					u := Unit{Source: fmt.Sprintf("/t/%d.yaml", i), Data: []byte(rapid.SampledFrom(texts).Draw(t, "text"))}
-					switch rapid.IntRange(0, 3).Draw(t, "kind") {
-					case 0:
-						u.Err = errors.New("unreadable")
-					case 1, 2:
-						u.Source, u.Object = fmt.Sprintf("SidecarTemplate/%d", i), &Object{Name: fmt.Sprint(i)}
-					}
-					units = append(units, u)
-				}
-			}
-			units = slices.Clone(units)
-			for i := range units {
-				if o := units[i].Object; o != nil {
-					units[i].Object = &Object{Name: o.Name, Generation: int64(n), Status: v1alpha1.SidecarTemplateStatus{Hash: fmt.Sprint(n)}}
-				}
-			}
-			fresh.last = []Unit{{Source: "what was there before"}}
-			tested.take(0, Report{Units: units})
-			fresh.take(0, Report{Units: units})
-			if !slices.EqualFunc(tested.verdicts, fresh.verdicts, func(a, b Verdict) bool { return reflect.DeepEqual(a, b) }) {
-				t.Fatalf("the verdicts are %+v, and assembled anew %+v", tested.verdicts, fresh.verdicts)
-			}
-			say := func(e templates.Entry) string {
-				return fmt.Sprint(e.Name, e.Source, hash(e.Template), errorText(e.Err))
-			}
-			if !slices.EqualFunc(tested.Snapshot().All(), fresh.Snapshot().All(), func(a, b templates.Entry) bool { return say(a) == say(b) }) {
-				t.Fatalf("in force is %v, and assembled anew %v", tested.Snapshot().All(), fresh.Snapshot().All())
-			}
-		}
-	})
 }

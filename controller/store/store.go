@@ -1,12 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -46,10 +44,8 @@ type Templates struct {
 	states   []SourceStatus
 	units    [][]Unit
 	compiler *compiler
-	// last are the units that the set was assembled of, stopped the canaries that are, and verdicts those on its objects.
-	last     []Unit
-	stopped  map[string]bool
-	verdicts []Verdict
+	// last are the units that the set was assembled of.
+	last []Unit
 	// stoppedHere has the canaries of [Templates.StopHere], with the manifests that are stopped.
 	stoppedHere map[string]Unit
 	// served are the templates that the cluster is to have mirrors of, and mirrors those that it
@@ -212,20 +208,15 @@ func (t *Templates) assemble(complete bool) {
 	before, units := t.set.Load(), slices.Concat(t.units...)
 	stopped := stoppedCanaries(units, t.mirrors)
 	t.addStoppedHere(stopped, units)
-	if !t.keeping && slices.EqualFunc(units, t.last, sameManifest) && maps.Equal(stopped, t.stopped) {
-		t.last = units
-		t.judgeAnew()
-		return
-	}
 	assembled := t.compiler.assemble(units, before, stopped)
-	t.last, t.stopped, t.verdicts = units, stopped, assembled.verdicts
+	t.last = units
 	after := t.keepNamed(before, assembled.set)
 	t.served = served(assembled.served, t.served, assembled.set, after)
 	for _, w := range assembled.warnings {
 		t.logger.Warn("a template has a warning", "warning", w.String())
 	}
 	for _, f := range t.judged {
-		f(t.verdicts)
+		f(assembled.verdicts)
 	}
 	t.keeping = after != assembled.set
 	if slices.EqualFunc(after.All(), before.All(), sameEntry) {
@@ -239,28 +230,6 @@ func (t *Templates) assemble(complete bool) {
 	for _, f := range t.listeners {
 		f(after)
 	}
-}
-
-// judgeAnew says the verdicts again, on the objects as they are now: those of a thousand
-// templates change one after the other, because their status does.
-func (t *Templates) judgeAnew() {
-	verdicts := slices.Clone(t.verdicts)
-	i := 0
-	for _, u := range t.last {
-		if u.Object != nil {
-			verdicts[i].Object = *u.Object
-			i++
-		}
-	}
-	for _, f := range t.judged {
-		f(verdicts)
-	}
-}
-
-// sameManifest reports whether two units are the same but for what is known of the object
-// besides.
-func sameManifest(a, b Unit) bool {
-	return a.Source == b.Source && errorText(a.Err) == errorText(b.Err) && (a.Object == nil) == (b.Object == nil) && bytes.Equal(a.Data, b.Data)
 }
 
 // logState says that a source changed its state, not that it is still in it.

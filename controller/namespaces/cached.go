@@ -1,10 +1,8 @@
 package namespaces
 
 import (
-	"encoding/binary"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -19,8 +17,8 @@ import (
 )
 
 // cached is what the cache keeps of a namespace. Large clusters have ten thousand
-// namespaces, so the labels and annotations are one text: in maps they take twice as much
-// memory.
+// namespaces, so the labels and annotations are one text, as Kubernetes' protobuf has them: in maps
+// they take twice as much memory.
 type cached struct {
 	name, version string
 	uid           types.UID
@@ -29,8 +27,8 @@ type cached struct {
 	byHand []string
 	// unowned reports whether nobody is known to own the kept labels.
 	unowned bool
-	// metadata has the labels and the annotations, as pack writes them.
-	metadata string
+	// metadata has the labels and the annotations.
+	metadata []byte
 	// part is what metadata has of a large namespace, nil if that is all.
 	part *part
 }
@@ -94,7 +92,7 @@ func (k *keeping) keep(ns *metav1.PartialObjectMetadata) *cached {
 			labels, annotations = k.bare(reads, labels, annotations)
 		}
 	}
-	c.metadata = string(pack(pack(nil, labels), annotations))
+	c.metadata, _ = (&metav1.ObjectMeta{Labels: labels, Annotations: annotations}).Marshal() // of maps it does not fail
 	return c
 }
 
@@ -180,62 +178,12 @@ func (c *cached) DeepCopyObject() runtime.Object { return c }
 
 // namespace returns the namespace as templates see it.
 func (c *cached) namespace() templates.Namespace {
-	labels, rest := unpackNew(c.metadata)
-	annotations, _ := unpackNew(rest)
-	return templates.Namespace{Name: c.name, Labels: labels, Annotations: annotations}
+	var m metav1.ObjectMeta
+	c.unpack(&m)
+	return templates.Namespace{Name: c.name, Labels: m.Labels, Annotations: m.Annotations}
 }
 
-// unpackInto replaces what two maps have by the labels and the annotations.
-func (c *cached) unpackInto(labels, annotations map[string]string) {
-	clear(labels)
-	clear(annotations)
-	unpack(annotations, unpack(labels, c.metadata))
-}
-
-// pack appends a map to a text: how many keys there are, and of each key and its value the
-// length and the text.
-func pack(to []byte, m map[string]string) []byte {
-	to = binary.AppendUvarint(to, uint64(len(m)))
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		to = append(binary.AppendUvarint(to, uint64(len(key))), key...)
-		to = append(binary.AppendUvarint(to, uint64(len(m[key]))), m[key]...)
-	}
-	return to
-}
-
-// unpackNew returns the map at the begin of a text that pack wrote, nil if it is empty, and
-// the rest of the text.
-func unpackNew(text string) (m map[string]string, rest string) {
-	n, rest := number(text)
-	if n == 0 {
-		return nil, rest
-	}
-	m = make(map[string]string, n)
-	return m, unpack(m, text)
-}
-
-// unpack adds to a map the one at the begin of a text that pack wrote, and returns the rest
-// of the text. The map shares the text.
-func unpack(m map[string]string, text string) (rest string) {
-	n, text := number(text)
-	for range n {
-		var length int
-		length, text = number(text)
-		key := text[:length]
-		length, text = number(text[length:])
-		m[key], text = text[:length], text[length:]
-	}
-	return text
-}
-
-// number reads what [binary.AppendUvarint] wrote.
-func number(text string) (n int, rest string) {
-	for shift := 0; ; shift += 7 {
-		b := text[0]
-		text = text[1:]
-		n |= int(b&0x7f) << shift
-		if b < 0x80 {
-			return n, text
-		}
-	}
+// unpack adds the labels and the annotations to those of m.
+func (c *cached) unpack(m *metav1.ObjectMeta) {
+	_ = m.Unmarshal(c.metadata) // what Marshal wrote
 }

@@ -3,6 +3,8 @@ package namespaces
 import (
 	"iter"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -11,14 +13,16 @@ import (
 // know of them.
 func (i *Informer) AllLabelled() iter.Seq[labels.Namespace] {
 	return func(yield func(labels.Namespace) bool) {
-		labels, annotations := map[string]string{}, map[string]string{}
+		m := metav1.ObjectMeta{Labels: map[string]string{}, Annotations: map[string]string{}}
 		for _, item := range i.cache.List() {
 			ns, ok := item.(*cached)
 			if !ok || ns.deleting {
 				continue
 			}
-			ns.unpackInto(labels, annotations)
-			if !yield(ns.labelled(templates.Namespace{Name: ns.name, Labels: labels, Annotations: annotations})) {
+			clear(m.Labels)
+			clear(m.Annotations)
+			ns.unpack(&m)
+			if !yield(ns.labelled(templates.Namespace{Name: ns.name, Labels: m.Labels, Annotations: m.Annotations})) {
 				return
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/pillion-dev/pillion/templates"
@@ -59,23 +60,21 @@ type liveReader struct {
 
 // bounded is how many reads run and begin.
 type bounded struct {
-	slots   chan struct{}
+	slots   *semaphore.Weighted
 	limiter *rate.Limiter
 }
 
-func newBounded(reads int, perSecond rate.Limit, burst int) bounded {
-	return bounded{make(chan struct{}, reads), rate.NewLimiter(perSecond, burst)}
+func newBounded(reads int64, perSecond rate.Limit, burst int) bounded {
+	return bounded{semaphore.NewWeighted(reads), rate.NewLimiter(perSecond, burst)}
 }
 
 // take takes a slot, and reports whether there was one.
 func (b bounded) take() bool {
-	select {
-	case b.slots <- struct{}{}:
-	default:
+	if !b.slots.TryAcquire(1) {
 		return false
 	}
 	if !b.limiter.Allow() {
-		b.free()
+		b.slots.Release(1)
 		return false
 	}
 	return true
@@ -83,19 +82,15 @@ func (b bounded) take() bool {
 
 // wait takes a slot as soon as it may.
 func (b bounded) wait(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case b.slots <- struct{}{}:
+	if err := b.slots.Acquire(ctx, 1); err != nil {
+		return err
 	}
 	if err := b.limiter.Wait(ctx); err != nil {
-		b.free()
+		b.slots.Release(1)
 		return err
 	}
 	return nil
 }
-
-func (b bounded) free() { <-b.slots }
 
 // reading are the reads of one namespace.
 type reading struct {
@@ -222,7 +217,7 @@ func (l *liveReader) read(name string, r *read) {
 		r.err = tooMany(name)
 		return
 	}
-	defer bounds.free() // before anybody learns that the read is over
+	defer bounds.slots.Release(1) // before anybody learns that the read is over
 	r.at = time.Now()
 	object, err := l.client.Resource(resource).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

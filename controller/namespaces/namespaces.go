@@ -1,6 +1,7 @@
 package namespaces
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -145,7 +146,7 @@ func (i *Informer) Before(name string, reads *templates.NamespaceReads) []templa
 func (i *Informer) transform(object any) (any, error) {
 	now, err := i.keeping.transform(object)
 	if ns, ok := now.(*cached); ok {
-		if was, ok := i.cached(ns.name); ok && was.uid == ns.uid && was.version != ns.version && was.metadata != ns.metadata {
+		if was, ok := i.cached(ns.name); ok && was.uid == ns.uid && was.version != ns.version && !bytes.Equal(was.metadata, ns.metadata) {
 			i.before.Add(ns.name, was)
 		}
 	}

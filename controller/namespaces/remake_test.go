@@ -182,8 +182,8 @@ func TestReadsOfLargeNamespacesTakeNothingFromOthers(t *testing.T) {
 func TestALargeNamespaceThatWaitsForItsTurnInVainIsToBeTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := newInformer(newClient(t, namespace("shop", "a")))
-		for range largeReads { // reads that an API server does not answer
-			i.live.large.slots <- struct{}{}
+		if !i.live.large.slots.TryAcquire(largeReads) { // reads that an API server does not answer
+			t.Fatal("reads run")
 		}
 		began := time.Now()
 		if _, err := i.live.get(t.Context(), "shop", true, always); !apierrors.IsTooManyRequests(err) || time.Since(began) != largeTimeout {
@@ -191,10 +191,10 @@ func TestALargeNamespaceThatWaitsForItsTurnInVainIsToBeTriedAgain(t *testing.T) 
 		}
 		go func() {
 			time.Sleep(time.Second)
-			<-i.live.large.slots
+			i.live.large.slots.Release(1)
 		}()
-		if ns, err := i.live.get(t.Context(), "shop", true, always); err != nil || ns.Name != "shop" || len(i.live.large.slots) != largeReads-1 {
-			t.Errorf("with a turn: %+v, %v, and %d reads run", ns, err, len(i.live.large.slots))
+		if ns, err := i.live.get(t.Context(), "shop", true, always); err != nil || ns.Name != "shop" || !i.live.large.slots.TryAcquire(1) {
+			t.Errorf("with a turn: %+v, %v, or its read goes on", ns, err)
 		}
 		time.Sleep(time.Minute)
 	})

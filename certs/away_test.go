@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	k8stesting "k8s.io/client-go/testing"
 )
@@ -51,11 +50,7 @@ func TestAfterTheAPIServerWasAwayADamagedBundleIsRestoredAtOnce(t *testing.T) {
 		}
 		away.Store(false)
 		time.Sleep(time.Second) // until a fake watch stands: it tells nothing of before
-		c.edit(func(configuration *admissionv1.MutatingWebhookConfiguration) {
-			for i := range configuration.Webhooks {
-				configuration.Webhooks[i].ClientConfig.CABundle = nil
-			}
-		})
+		c.edit(emptied)
 		time.Sleep(time.Second)
 		for _, entry := range c.configuration().Webhooks {
 			if len(entry.ClientConfig.CABundle) == 0 {

@@ -11,6 +11,8 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 // runCertManager starts a replica that follows the Secret, and ends it with the test.
@@ -21,7 +23,7 @@ func (c *cluster) runCertManager(change func(*CertManagerOptions)) *Source {
 		change(&o)
 	}
 	s := NewCertManager(o)
-	c.t.Cleanup(c.background(s))
+	runtest.Start(c.t, s.Run)
 	return s
 }
 
@@ -199,12 +201,7 @@ func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
 				data[secretTrustedKey] = pemOf(second, old, first)
 				delete(data, secretRevokedKey)
 			})
-			for range 200 {
-				if err := errors.Join(c.without(old), c.without(first)); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			c.staysWithout(2*time.Second, old, first)
 			admitted(t, c, replicas, time.Second)
 			c.reissue(newLeaf(t, first, testDNSName, week))
 		}
@@ -231,12 +228,7 @@ func TestARevokedCAOfCertManagerStaysAwayEvenIfTheSecretCannotBeRepaired(t *test
 			}
 			for range 3 {
 				c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-				for range 100 {
-					if err := c.without(foreign); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
+				c.staysWithout(time.Second, foreign)
 				if err := c.published(pemOf(first)); err != nil {
 					t.Fatal(err)
 				}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 const (
@@ -57,7 +59,7 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c.PrependReactor("create", "secrets", c.createSecret)
 	c.PrependReactor("update", "secrets", c.updateSecret)
 	c.PrependReactor("patch", configurations.Resource, c.patch)
-	c.PrependReactor("patch", validations.Resource, c.patchValidating)
+	c.PrependReactor("patch", validations.Resource, c.patch)
 	return c
 }
 
@@ -117,45 +119,24 @@ func (c *cluster) patch(action k8stesting.Action) (bool, runtime.Object, error) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	a := action.(k8stesting.PatchAction)
-	if err := c.forbidden("patch", configurations, a.GetName()); err != nil {
+	resource := a.GetResource()
+	if err := c.forbidden("patch", resource, a.GetName()); err != nil {
+		return true, nil, err
+	}
+	stored, err := c.Tracker().Get(resource, "", a.GetName())
+	if err != nil {
 		return true, nil, err
 	}
 	if c.late > 0 {
 		c.late--
-		stored, err := c.Tracker().Get(configurations, "", a.GetName())
-		if err != nil {
-			return true, nil, err
-		}
-		c.store(stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy())
+		stored = c.store(resource, stored.DeepCopyObject())
 	}
-	stored, err := c.Tracker().Get(configurations, "", a.GetName())
-	if err != nil {
-		return true, nil, err
-	}
-	patched := &admissionv1.MutatingWebhookConfiguration{}
+	patched := stored.DeepCopyObject()
 	if err := apply(stored, a.GetPatch(), patched); err != nil {
-		return true, nil, apierrors.NewGenericServerResponse(422, "patch", configurations.GroupResource(), a.GetName(), err.Error(), 0, false)
+		return true, nil, apierrors.NewGenericServerResponse(422, "patch", resource.GroupResource(), a.GetName(), err.Error(), 0, false)
 	}
 	c.patches = append(c.patches, string(a.GetPatch()))
-	c.store(patched)
-	return true, patched, nil
-}
-
-// patchValidating is patch for ValidatingWebhookConfigurations.
-func (c *cluster) patchValidating(action k8stesting.Action) (bool, runtime.Object, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	a := action.(k8stesting.PatchAction)
-	stored, err := c.Tracker().Get(validations, "", a.GetName())
-	if err != nil {
-		return true, nil, err
-	}
-	patched := &admissionv1.ValidatingWebhookConfiguration{}
-	if err := apply(stored, a.GetPatch(), patched); err != nil {
-		return true, nil, apierrors.NewGenericServerResponse(422, "patch", validations.GroupResource(), a.GetName(), err.Error(), 0, false)
-	}
-	patched.ResourceVersion = following(patched.ResourceVersion)
-	return true, patched, c.Tracker().Update(validations, patched, "")
+	return true, c.store(resource, patched), nil
 }
 
 func apply(stored runtime.Object, text []byte, patched any) error {
@@ -174,12 +155,14 @@ func apply(stored runtime.Object, text []byte, patched any) error {
 	return json.Unmarshal(after, patched)
 }
 
-// store writes the configuration as a new version. c.mu must be held.
-func (c *cluster) store(configuration *admissionv1.MutatingWebhookConfiguration) {
-	configuration.ResourceVersion = following(configuration.ResourceVersion)
-	if err := c.Tracker().Update(configurations, configuration, ""); err != nil {
+// store writes a configuration as a new version. c.mu must be held.
+func (c *cluster) store(resource schema.GroupVersionResource, configuration runtime.Object) runtime.Object {
+	m := configuration.(metav1.Object)
+	m.SetResourceVersion(following(m.GetResourceVersion()))
+	if err := c.Tracker().Update(resource, configuration, ""); err != nil {
 		c.t.Error(err)
 	}
+	return configuration
 }
 
 func following(version string) string {
@@ -198,7 +181,14 @@ func (c *cluster) edit(change func(*admissionv1.MutatingWebhookConfiguration)) {
 	}
 	configuration := stored.(*admissionv1.MutatingWebhookConfiguration).DeepCopy()
 	change(configuration)
-	c.store(configuration)
+	c.store(configurations, configuration)
+}
+
+// emptied takes the caBundle out of every entry.
+func emptied(m *admissionv1.MutatingWebhookConfiguration) {
+	for i := range m.Webhooks {
+		m.Webhooks[i].ClientConfig.CABundle = nil
+	}
 }
 
 func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {
@@ -247,6 +237,13 @@ func (c *cluster) editSecret(change func(data map[string][]byte)) {
 	}
 }
 
+func (c *cluster) deleteSecret() {
+	c.t.Helper()
+	if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // authorities returns the authorities of the stored Secret.
 func (c *cluster) authorities() (authorities, error) {
 	c.t.Helper()
@@ -255,6 +252,15 @@ func (c *cluster) authorities() (authorities, error) {
 		return authorities{}, errors.New("there is no Secret")
 	}
 	return readAuthorities(secret.Data)
+}
+
+func (c *cluster) mustAuthorities() authorities {
+	c.t.Helper()
+	stored, err := c.authorities()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return stored
 }
 
 // staged waits until the Secret has a staged CA, and returns it.
@@ -301,12 +307,11 @@ func (c *cluster) testOptions() Options {
 // run starts a replica of the self-signed provider, and ends the replica with the test.
 func (c *cluster) run(change func(*SelfSignedOptions)) *Source {
 	c.t.Helper()
-	s, stop := c.start(change)
-	c.t.Cleanup(stop)
+	s, _ := c.start(change)
 	return s
 }
 
-// start is run for a replica that the test ends by calling stop.
+// start is run for a replica that the test may end before by calling stop.
 func (c *cluster) start(change func(*SelfSignedOptions)) (s *Source, stop func()) {
 	c.t.Helper()
 	o := SelfSignedOptions{Options: c.testOptions(), SecretName: testSecret, CADuration: 365 * 24 * time.Hour, LeafDuration: 7 * 24 * time.Hour, KeyAlgorithm: ECDSA}
@@ -314,25 +319,15 @@ func (c *cluster) start(change func(*SelfSignedOptions)) (s *Source, stop func()
 		change(&o)
 	}
 	s = NewSelfSigned(o)
-	return s, c.background(s)
+	return s, runtest.Start(c.t, s.Run)
 }
 
-// background runs a source until the returned function is called.
-func (c *cluster) background(s *Source) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	return func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				c.t.Errorf("Run ended with %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			c.t.Error("Run did not end with its context")
-		}
+// made counts the CAs that replicas made.
+func made(replicas []*Source) (n int64) {
+	for _, s := range replicas {
+		n += s.made.Load()
 	}
+	return n
 }
 
 // eventually waits until the condition returns nil.

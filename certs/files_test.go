@@ -10,6 +10,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 // mount lays out a volume as a kubelet does: tls.crt and tls.key link into ..data, and
@@ -40,7 +42,7 @@ func (c *cluster) runFiles(dir string) *Source {
 	o := FilesOptions{Options: c.testOptions(), CertFile: filepath.Join(dir, corev1.TLSCertKey), KeyFile: filepath.Join(dir, corev1.TLSPrivateKeyKey)}
 	o.Settle = time.Second
 	s := NewFiles(o)
-	c.t.Cleanup(c.background(s))
+	runtest.Start(c.t, s.Run)
 	return s
 }
 

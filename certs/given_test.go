@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -55,9 +54,7 @@ func TestAGivenSecretThatIsAbsentIsNamedWithTheCommandThatMendsIt(t *testing.T) 
 
 		// Deleted later, it costs no readiness, and the same CA is still trusted when it is back.
 		before := pemOf(c.mustAuthorities().current)
-		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		c.deleteSecret()
 		eventually(t, func() error { return mentions(errors.New(problemsOf(s)), command) })
 		if err := s.Ready(); err != nil {
 			t.Errorf("not ready: %v", err)
@@ -75,13 +72,4 @@ func TestAGivenSecretThatIsAbsentIsNamedWithTheCommandThatMendsIt(t *testing.T) 
 		})
 		eventually(t, s.Ready)
 	})
-}
-
-func (c *cluster) mustAuthorities() authorities {
-	c.t.Helper()
-	stored, err := c.authorities()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return stored
 }

@@ -1,14 +1,11 @@
 package certs
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // trusts reports whether any entry has the CA in its caBundle.
@@ -19,6 +16,17 @@ func (c *cluster) trusts(authority *ca) bool {
 		}
 	}
 	return false
+}
+
+// untilTrusted waits until an entry has the CA in its caBundle.
+func (c *cluster) untilTrusted(authority *ca) {
+	c.t.Helper()
+	eventually(c.t, func() error {
+		if !c.trusts(authority) {
+			return errors.New("the foreign CA is not published, so the test shows nothing")
+		}
+		return nil
+	})
 }
 
 // Somebody puts a CA of his own into the Secret, and it is taken out again. The foreign CA
@@ -39,9 +47,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsSoonTrustedNoMore(t *testing.T) {
 		{"restored, and then the Secret is deleted", 10 * settle, func(c *cluster, before map[string][]byte) {
 			restoreKeys(c, before)
 			time.Sleep(time.Second)
-			if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-				c.t.Fatal(err)
-			}
+			c.deleteSecret()
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,12 +63,7 @@ func TestAForeignCAThatIsTakenOutOfTheSecretIsSoonTrustedNoMore(t *testing.T) {
 				}
 				before, foreign := maps.Clone(c.secret().Data), yearCA(t)
 				c.putIn(foreign)
-				eventually(t, func() error {
-					if !c.trusts(foreign) {
-						return errors.New("the foreign CA is not published, so the test shows nothing")
-					}
-					return nil
-				})
+				c.untilTrusted(foreign)
 				admitted(t, c, replicas, test.stays)
 				test.restore(c, before)
 				admitted(t, c, replicas, settle+clockSkew+5*time.Second)

@@ -13,7 +13,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 )
 
@@ -41,6 +40,18 @@ func (c *cluster) without(authority *ca) error {
 		return errors.New("the revoked CA is still published")
 	}
 	return nil
+}
+
+// staysWithout fails the test if, at any moment of the duration d, a caBundle has one of the CAs.
+func (c *cluster) staysWithout(d time.Duration, authorities ...*ca) {
+	c.t.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(5 * time.Millisecond) {
+		for _, authority := range authorities {
+			if err := c.without(authority); err != nil {
+				c.t.Fatalf("after %s: %v", time.Since(began), err)
+			}
+		}
+	}
 }
 
 // putIn writes another CA over the one that signs, as somebody does who may write the
@@ -76,12 +87,7 @@ func TestARevokedForeignCAIsGoneAtOnceAndStaysAway(t *testing.T) {
 				replicas, _ := c.three(func(o *SelfSignedOptions) { o.Settle = 20 * time.Second })
 				before, foreign := maps.Clone(c.secret().Data), yearCA(t)
 				put(c, foreign)
-				eventually(t, func() error {
-					if !c.trusts(foreign) {
-						return errors.New("the foreign CA is not published")
-					}
-					return nil
-				})
+				c.untilTrusted(foreign)
 				restoreKeys(c, before)
 				time.Sleep(time.Second)
 				start := time.Now()
@@ -108,24 +114,16 @@ func TestARevokedForeignCAIsGoneAtOnceAndStaysAway(t *testing.T) {
 					"the Secret is replaced by the foreign one": func() {
 						c.editSecret(func(data map[string][]byte) { clear(data); maps.Copy(data, secretOf(t, foreign).Data) })
 					},
-					"the Secret is deleted": func() {
-						if err := c.CoreV1().Secrets(testNamespace).Delete(t.Context(), testSecret, metav1.DeleteOptions{}); err != nil {
-							t.Error(err)
-						}
-					},
+					"the Secret is deleted": c.deleteSecret,
 				} {
 					again()
-					for began := time.Now(); time.Since(began) < 1500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
-						if c.trusts(foreign) {
-							t.Fatalf("%s: a caBundle has the revoked CA after %s", name, time.Since(began))
-						}
-					}
+					c.staysWithout(1500*time.Millisecond, foreign)
 					admitted(t, c, replicas, time.Second)
 					if stored, err := c.authorities(); err != nil || !stored.revoked.leaves(foreign.cert) || stored.trusts(foreign.cert) {
 						t.Errorf("%s: the Secret is not repaired (%v)", name, err)
 					}
 				}
-				if made := replicas[0].made.Load() + replicas[1].made.Load() + replicas[2].made.Load(); made > 2 {
+				if made := made(replicas); made > 2 {
 					t.Errorf("%d CAs were made, want the first and the one after the deletion", made)
 				}
 
@@ -183,26 +181,19 @@ func TestAnotherCATakesOverFromARevokedCAThatSigns(t *testing.T) {
 				if gone == 0 || gone > 6*time.Second {
 					t.Errorf("the revoked CA was gone after %s, want within 6s", gone)
 				}
-				made := int64(0)
 				for _, s := range replicas {
-					made += s.made.Load()
 					if err := s.Ready(); err != nil {
 						t.Error(err)
 					}
 				}
-				stored, err := c.authorities()
-				if err != nil || staged && !stored.current.cert.Equal(next.cert) || made != map[bool]int64{false: 2, true: 1}[staged] {
-					t.Errorf("%d CAs were made; the staged CA signs: %t (%v)", made, err == nil && stored.current.cert.Equal(next.cert), err)
+				signs := c.mustAuthorities().current.cert.Equal(next.cert)
+				if signs != staged || made(replicas) != map[bool]int64{false: 2, true: 1}[staged] {
+					t.Errorf("%d CAs were made; the staged CA signs: %t", made(replicas), signs)
 				}
 
 				// Somebody restores the Secret from before.
 				c.putIn(first)
-				for range 150 {
-					if err := c.without(first); err != nil {
-						t.Fatal(err)
-					}
-					time.Sleep(10 * time.Millisecond)
-				}
+				c.staysWithout(1500*time.Millisecond, first)
 				admitted(t, c, replicas, time.Second)
 			})
 		})
@@ -416,12 +407,7 @@ func TestARevokedCAStaysAwayEvenIfTheSecretCannotBeRepaired(t *testing.T) {
 				}
 				for range 3 {
 					c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-					for range 100 {
-						if err := c.without(foreign); err != nil {
-							t.Fatal(err)
-						}
-						time.Sleep(10 * time.Millisecond)
-					}
+					c.staysWithout(time.Second, foreign)
 					if err := c.published(pemOf(current)); err != nil {
 						t.Fatal(err)
 					}

@@ -2,7 +2,6 @@ package certs
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	k8stesting "k8s.io/client-go/testing"
@@ -53,12 +51,9 @@ func verifies(s *Source, bundle []byte, at time.Time) error {
 func readyAndPublished(t testing.TB, c *cluster, s *Source) *ca {
 	t.Helper()
 	eventually(t, s.Ready)
-	stored, err := c.authorities()
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error { return c.published(pemOf(stored.current)) })
-	return stored.current
+	current := c.mustAuthorities().current
+	eventually(t, func() error { return c.published(pemOf(current)) })
+	return current
 }
 
 func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
@@ -87,9 +82,7 @@ func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 		}
 		want := newConfiguration()
 		got := c.configuration().DeepCopy()
-		for i := range got.Webhooks {
-			got.Webhooks[i].ClientConfig.CABundle = nil
-		}
+		emptied(got)
 		got.ResourceVersion, got.ManagedFields = want.ResourceVersion, nil
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("more than the caBundle has changed (-before +after):\n%s", diff)
@@ -116,11 +109,7 @@ func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 		if err := c.published(pemOf(current)); err != nil {
 			t.Errorf("the bundle did not stay: %v", err)
 		}
-		made := int64(0)
-		for _, s := range replicas {
-			made += s.made.Load()
-		}
-		if made != 1 {
+		if made := made(replicas); made != 1 {
 			t.Errorf("the replicas count %d CAs made, want one", made)
 		}
 	})
@@ -132,11 +121,7 @@ func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
 		name   string
 		change func(*admissionv1.MutatingWebhookConfiguration)
 	}{
-		{"emptied in every entry", func(m *admissionv1.MutatingWebhookConfiguration) {
-			for i := range m.Webhooks {
-				m.Webhooks[i].ClientConfig.CABundle = nil
-			}
-		}},
+		{"emptied in every entry", emptied},
 		{"text in one entry", func(m *admissionv1.MutatingWebhookConfiguration) {
 			m.Webhooks[1].ClientConfig.CABundle = []byte("none")
 		}},
@@ -252,11 +237,7 @@ func TestALostPermissionIsNamedWhenAWriteNeedsThePermission(t *testing.T) {
 		s := c.run(nil)
 		readyAndPublished(t, c, s)
 		c.deny("patch mutatingwebhookconfigurations", true)
-		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) {
-			for i := range m.Webhooks {
-				m.Webhooks[i].ClientConfig.CABundle = nil
-			}
-		})
+		c.edit(emptied)
 		eventually(t, func() error {
 			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
 				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with rbac.create=true`, "forbidden")
@@ -314,8 +295,8 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 		if err := c.published(pemOf(second, first)); err != nil {
 			t.Errorf("the old CA is gone while other replicas may still serve its leaves: %v", err)
 		}
-		if stored, err := c.authorities(); err != nil || !stored.current.cert.Equal(second.cert) || stored.next != nil {
-			t.Errorf("after the hand-over the Secret holds %+v (%v)", stored, err)
+		if stored := c.mustAuthorities(); !stored.current.cert.Equal(second.cert) || stored.next != nil {
+			t.Errorf("after the hand-over the Secret holds %+v", stored)
 		}
 		if handovers, rotations := s.serving.handovers.Load(), s.serving.rotations.Load(); handovers != 1 || rotations != 1 {
 			t.Errorf("%d hand-overs and %d rotations, want one", handovers, rotations)
@@ -342,11 +323,7 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 		name string
 		do   func(c *cluster)
 	}{
-		{"deleted", func(c *cluster) {
-			if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-				c.t.Fatal(err)
-			}
-		}},
+		{"deleted", (*cluster).deleteSecret},
 		{"emptied", func(c *cluster) { c.editSecret(func(data map[string][]byte) { clear(data) }) }},
 		{"key of another CA", func(c *cluster) {
 			other := secretOf(c.t, yearCA(c.t)).Data
@@ -366,11 +343,7 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 				for _, s := range replicas {
 					eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 				}
-				made := int64(0)
-				for _, s := range replicas {
-					made += s.made.Load()
-				}
-				if made != 2 {
+				if made := made(replicas); made != 2 {
 					t.Errorf("%d CAs were made, want the first and one more", made)
 				}
 			})
@@ -389,9 +362,7 @@ func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
 		}
 		c.staged()
 		time.Sleep(50 * time.Millisecond)
-		if err := c.CoreV1().Secrets(testNamespace).Delete(context.Background(), testSecret, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		c.deleteSecret()
 		next := c.staged()
 		if !c.mustAuthorities().current.cert.Equal(first.cert) {
 			t.Error("the CA that signs has changed")
@@ -409,19 +380,14 @@ func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 		other := foreign.Webhooks[1].DeepCopy()
 		other.Name, other.ClientConfig.Service.Name, other.ClientConfig.CABundle = "other.example.com", "other", []byte("theirs")
 		foreign.Webhooks = append(foreign.Webhooks, *other)
-		validating := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "final", ResourceVersion: "1"}}
-		for _, name := range []string{"required.pillion.dev", "preview.pillion.dev"} {
-			validating.Webhooks = append(validating.Webhooks, admissionv1.ValidatingWebhook{Name: name, ClientConfig: newConfiguration().Webhooks[0].ClientConfig})
-		}
+		validating := newValidating("final")
+		validating.Webhooks = append(validating.Webhooks, *validating.Webhooks[0].DeepCopy())
+		validating.Webhooks[1].Name = "preview.pillion.dev"
 		c := newCluster(t, foreign, validating)
 		s := c.run(func(o *SelfSignedOptions) {
 			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
 		})
 		eventually(t, s.Ready)
-		stored, err := c.authorities()
-		if err != nil {
-			t.Fatal(err)
-		}
 		webhooks := c.configuration().Webhooks
 		if webhooks[0].ClientConfig.CABundle != nil || string(webhooks[2].ClientConfig.CABundle) != "theirs" {
 			t.Error("an entry that does not call the Service was written to")
@@ -435,7 +401,7 @@ func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 			bundles = append(bundles, w.ClientConfig.CABundle)
 		}
 		for i, bundle := range bundles {
-			if !bytes.Equal(bundle, pemOf(stored.current)) {
+			if !bytes.Equal(bundle, pemOf(c.mustAuthorities().current)) {
 				t.Errorf("caBundle %d is\n%s", i, bundle)
 			}
 		}

@@ -6,20 +6,23 @@ package runtest
 
 import (
 	"context"
+	"sync"
 	"testing"
 )
 
-// Start runs a part until stop is called, or until the test ends. To end is no error of the part.
-func Start(t *testing.T, run func(context.Context) error) (stop func()) {
+// Start runs a part until stop is called, which waits for its end, or until the test ends. To end is
+// no error of the part.
+func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Run ends with %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	return stop
 }

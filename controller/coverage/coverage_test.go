@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/templates"
@@ -317,9 +318,7 @@ func TestAMissingRightIsSaidOnceAndLeavesNoNumbers(t *testing.T) {
 			return nil
 		}}
 		counter, log := counterOf(t, c, namespace("shop", "enabled"))
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- counter.Run(ctx) }()
+		runtest.Start(t, counter.Run)
 		series := func() int { return testutil.CollectAndCount(counter) }
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
@@ -337,10 +336,6 @@ func TestAMissingRightIsSaidOnceAndLeavesNoNumbers(t *testing.T) {
 		synctest.Wait()
 		if n := series(); n != 5 || !strings.Contains(log.String(), "pods can be listed again") {
 			t.Errorf("%d series with the right again:\n%s", n, log)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
 	"github.com/pillion-dev/pillion/controller/logtest"
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 // running returns a cache of the server's namespaces that has been filled, and its log.
@@ -45,10 +46,7 @@ func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)
 		f(&o)
 	}
 	c := follow.New(o)
-	ctx, stop := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	run.Go(func() { c.Run(ctx) })
-	t.Cleanup(func() { stop(); run.Wait() })
+	runtest.Start(t, func(ctx context.Context) error { c.Run(ctx); return nil })
 	select {
 	case <-c.Synced():
 	case <-time.After(10 * time.Second):

@@ -56,6 +56,14 @@ func newWorld(names ...string) *world {
 	return w
 }
 
+// numbered returns the names of n namespaces.
+func numbered(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint("ns-", i))
+	}
+	return names
+}
+
 func (w *world) All() iter.Seq[Namespace] { return slices.Values(w.List()) }
 
 func (w *world) List() []Namespace {
@@ -262,7 +270,6 @@ func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *t
 	})
 }
 
-// A start with templates that are not there yet must open no hole.
 // The label of a template that selects by what the cache has yet to read must not go.
 func TestANamespaceThatIsNotKnownIsNotJudged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -292,6 +299,7 @@ func TestANamespaceThatIsNotKnownIsNotJudged(t *testing.T) {
 	})
 }
 
+// A start with templates that are not there yet must open no hole.
 func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld("shop")
@@ -350,10 +358,7 @@ func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
 func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNotWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const many = 10_000
-		w := newWorld()
-		for i := range many {
-			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
-		}
+		w := newWorld(numbered(many)...)
 		r := w.start(t, none, nil)
 		pass(time.Second)
 		r.serve(required(t, "payments"))
@@ -375,10 +380,7 @@ func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNot
 
 func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		for i := range 1000 {
-			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
-		}
+		w := newWorld(numbered(1000)...)
 		for range 3 {
 			w.start(t, required(t, "payments"), nil)
 		}
@@ -408,10 +410,7 @@ func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 
 func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		for i := range 100 {
-			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
-		}
+		w := newWorld(numbered(100)...)
 		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch`))
 		w.may, w.refuse = false, func(string, []Change) error { return forbidden }
 		r := w.start(t, required(t, "payments"), nil)
@@ -458,10 +457,7 @@ pillion_namespaces_missing_label{label="pillion.dev/required"} 100
 // A policy or a webhook of others can refuse the write of a namespace.
 func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		for i := range 200 {
-			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
-		}
+		w := newWorld(numbered(200)...)
 		var bad atomic.Int32
 		w.refuse = func(name string, _ []Change) error {
 			if name != "ns-7" {
@@ -494,10 +490,7 @@ func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 
 func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld()
-		for i := range 100 {
-			w.labels[fmt.Sprint("ns-", i)] = map[string]string{"team": "payments"}
-		}
+		w := newWorld(numbered(100)...)
 		w.refuse = func(name string, _ []Change) error { return fmt.Errorf("dial tcp: %s: connection refused", name) }
 		r := w.start(t, required(t, "payments"), nil)
 		pass(time.Minute)

@@ -100,26 +100,6 @@ func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
 	}
 }
 
-func TestAWritePutsTheLabelOnAndTakesItNeverOff(t *testing.T) {
-	payments := Rules{Excluded: []string{"kube-system"}, Required: true}
-	for why, c := range map[string]struct {
-		ns   Namespace
-		want string
-	}{
-		"selected":                   {namespace("shop", "team=payments"), "true"},
-		"not selected":               {namespace("shop", "team=web"), ""},
-		"not selected, with a label": {namespace("shop", "team=web", key+"=true"), ""},
-		"the label taken off":        {namespace("shop", "team=payments"), "true"},
-		"set to something else":      {namespace("shop", "team=payments", key+"=no"), "true"},
-		"selected and labelled":      {namespace("shop", "team=payments", "a=b", key+"=true"), ""},
-		"an excluded one":            {namespace("kube-system", "team=payments"), ""},
-	} {
-		if got := said(of(key, payments.InWrite(required(t, "payments"), proof.Enforcement{}, c.ns, Namespace{}))); got != c.want {
-			t.Errorf("%s: %q, want %q", why, got, c.want)
-		}
-	}
-}
-
 // apply returns the namespace after the changes.
 func apply(ns Namespace, changes []Change) Namespace {
 	ns.Labels = maps.Clone(ns.Labels)
@@ -205,7 +185,11 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 		if left := rules.Changes(set, e, apply(ns, rules.Changes(set, e, ns))); len(left) != 0 {
 			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
 		}
-		after := apply(ns, rules.InWrite(set, e, ns, Namespace{}))
+		inWrite := rules.InWrite(set, e, ns, Namespace{})
+		if slices.ContainsFunc(inWrite, Change.TakesOff) {
+			t.Fatalf("a write takes a label off: %v", inWrite)
+		}
+		after := apply(ns, inWrite)
 		if again := rules.InWrite(set, e, after, ns); len(again) != 0 {
 			t.Fatalf("a write that was corrected is corrected again: %v", again)
 		}

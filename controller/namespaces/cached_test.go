@@ -24,6 +24,9 @@ func TestASmallNamespaceIsKeptAsTheAPIServerSentIt(t *testing.T) {
 			Name: rapid.StringN(1, 63, -1).Draw(t, "name"), UID: "u", ResourceVersion: "7",
 			Labels: texts.Draw(t, "labels"), Annotations: texts.Draw(t, "annotations"),
 		}}
+		if rapid.Bool().Draw(t, "being deleted") {
+			object.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		}
 		k := &keeping{prefix: templates.DefaultPrefix, reads: func() *templates.NamespaceReads { return noReads }, left: math.MaxInt64, sizes: map[string]int64{}}
 		c := k.keep(object)
 		got := c.namespace()
@@ -35,8 +38,9 @@ func TestASmallNamespaceIsKeptAsTheAPIServerSentIt(t *testing.T) {
 		if got.Name != object.Name || !maps.Equal(got.Labels, object.Labels) || !maps.Equal(got.Annotations, object.Annotations) {
 			t.Fatalf("%+v of %+v", got, object)
 		}
+		key, err := cache.MetaNamespaceKeyFunc(c)
 		meta := c.GetObjectMeta()
-		if meta.GetName() != object.Name || meta.GetUID() != object.UID || meta.GetResourceVersion() != "7" || c.deleting {
+		if err != nil || key != object.Name || meta.GetUID() != object.UID || meta.GetResourceVersion() != "7" || c.deleting != (object.DeletionTimestamp != nil) {
 			t.Fatalf("%+v of %+v", c, object)
 		}
 	})
@@ -62,15 +66,6 @@ func TestWhatKubectlKeepsOfANamespaceIsNoAnnotationForTemplates(t *testing.T) {
 			t.Errorf("live %v, in the cache %v, want %v", live.Annotations, inCache.Annotations, want)
 		}
 	})
-}
-
-func TestACachedNamespaceHasItsKeyAndWhetherItIsBeingDeleted(t *testing.T) {
-	object := namespace("shop", "a")
-	object.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-	kept := newInformer(newClient(t)).keeping.keep(object)
-	if key, err := cache.MetaNamespaceKeyFunc(kept); err != nil || key != "shop" || !kept.deleting {
-		t.Errorf("key %q (%v), being deleted %v", key, err, kept.deleting)
-	}
 }
 
 // filled returns an informer with as many namespaces in its cache.

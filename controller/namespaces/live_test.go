@@ -11,15 +11,20 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Everybody who reaches the port can name namespaces that do not exist.
-func TestNamespacesThatDoNotExistCostFewReads(t *testing.T) {
+// counting returns an informer of a cluster without namespaces, and the number of its reads.
+func counting(t *testing.T) (*Informer, *atomic.Int64) {
 	client := newClient(t)
 	var reads atomic.Int64
 	client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
 		reads.Add(1)
 		return false, nil, nil
 	})
-	i := newInformer(client)
+	return newInformer(client), &reads
+}
+
+// Everybody who reaches the port can name namespaces that do not exist.
+func TestNamespacesThatDoNotExistCostFewReads(t *testing.T) {
+	i, reads := counting(t)
 	notFound := 0
 	for n := range 2000 {
 		_, err := i.Get(t.Context(), fmt.Sprint("none-", n), noReads, always)
@@ -39,13 +44,7 @@ func TestNamespacesThatDoNotExistCostFewReads(t *testing.T) {
 }
 
 func TestANameThatDoesNotExistIsNotAskedForTwiceAtOnce(t *testing.T) {
-	client := newClient(t)
-	var reads atomic.Int64
-	client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-		reads.Add(1)
-		return false, nil, nil
-	})
-	i := newInformer(client)
+	i, reads := counting(t)
 	if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) {
 		t.Fatalf("%v, want NotFound", err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -55,10 +56,7 @@ func changing(t *testing.T, s *followtest.Server, set *templates.Set) (*Informer
 	var now atomic.Pointer[templates.Set]
 	now.Store(set)
 	i := New(informerOptions(client, func() *templates.NamespaceReads { return now.Load().NamespaceReads() }))
-	ctx, stop := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	run.Go(func() { i.Run(ctx) })
-	t.Cleanup(func() { stop(); run.Wait() })
+	runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
 	waitFor(t, "ready, and a watch that stands", func() bool { return i.Ready() == nil && s.Standing() > 0 })
 	return i, func(set *templates.Set) { now.Store(set); i.TemplatesChanged() }
 }
@@ -154,7 +152,7 @@ func TestReadsOfLargeNamespacesTakeNothingFromOthers(t *testing.T) {
 		for n := range count { // a parameter that finds no room
 			s.Put(fmt.Sprint("large-", n), nil, map[string]string{"t.pillion.dev/p": strings.Repeat("x", mostKept)})
 		}
-		i, _ := changing(t, s, templates.NewSet(nil))
+		i := following(t, s)
 		s.Slow.Store(int64(50 * time.Millisecond))
 		var all sync.WaitGroup
 		began := time.Now()

@@ -1,7 +1,6 @@
 package namespaces
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
 	"github.com/pillion-dev/pillion/templates"
@@ -20,16 +18,7 @@ import (
 // following returns an informer that follows the server, by a watch that stands.
 func following(t *testing.T, s *followtest.Server) *Informer {
 	t.Helper()
-	client, err := metadata.NewForConfig(s.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := newInformer(client)
-	ctx, stop := context.WithCancel(t.Context())
-	var run sync.WaitGroup
-	run.Go(func() { i.Run(ctx) })
-	t.Cleanup(func() { stop(); run.Wait() })
-	waitFor(t, "ready, and a watch that stands", func() bool { return i.Ready() == nil && s.Standing() > 0 })
+	i, _ := changing(t, s, templates.NewSet(nil))
 	return i
 }
 

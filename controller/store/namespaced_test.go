@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -56,17 +57,27 @@ func (w *tenants) read(_ context.Context, namespace, name string) ([]byte, error
 	return json.Marshal(map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "uid": namespace + name, "generation": 1, "resourceVersion": "1"}, "spec": json.RawMessage(spec)})
 }
 
-// run follows the templates until all are read, and returns the set with them, and the reasons.
-func (w *tenants) run(t *testing.T, budget int64, cluster ...templates.Entry) (*templates.Set, map[string]string) {
+func metadataClient(t *testing.T, objects ...runtime.Object) *fake.FakeMetadataClient {
 	t.Helper()
 	scheme := fake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	client := fake.NewSimpleMetadataClient(scheme, w.meta...)
-	log := slog.New(slog.DiscardHandler)
-	n := NewNamespaced(NamespacedOptions{Metadata: client, Group: "pillion.dev", Read: w.read, Budget: budget, Logger: log, Compile: templates.Options{}, SwitchedOff: w.off, Excluded: w.excluded})
-	store := New(Options{Logger: log})
+	return fake.NewSimpleMetadataClient(scheme, objects...)
+}
+
+// namespaced returns what reads these templates, in a cluster with these objects.
+func (w *tenants) namespaced(t *testing.T, objects ...runtime.Object) *Namespaced {
+	t.Helper()
+	return NewNamespaced(NamespacedOptions{Metadata: metadataClient(t, objects...), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler), SwitchedOff: w.off, Excluded: w.excluded})
+}
+
+// run follows the templates until all are read, and returns the set with them, and the reasons.
+func (w *tenants) run(t *testing.T, budget int64, cluster ...templates.Entry) (*templates.Set, map[string]string) {
+	t.Helper()
+	n := w.namespaced(t, w.meta...)
+	n.o.Budget = budget
+	store := New(Options{Logger: n.o.Logger})
 	store.set.Store(templates.NewSet(cluster))
 	store.Attach(n)
 	var mu sync.Mutex
@@ -78,11 +89,7 @@ func (w *tenants) run(t *testing.T, budget int64, cluster ...templates.Entry) (*
 			reasons[v.Object.Name] = v.Reason
 		}
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() { _ = n.Run(ctx) })
-	defer running.Wait()
-	defer stop()
+	defer runtest.Start(t, n.Run)()
 	for n.Loaded() != nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -161,7 +168,7 @@ func TestATenantWithExpensiveTemplatesTakesNobodysPlace(t *testing.T) {
 func TestABrokenTemplateStaysBrokenWhenItsNameIsItsOwnAgain(t *testing.T) {
 	w := newTenants()
 	w.add("shop", "own", `{"inject": {"spec": {"containers": [{"nome": "x"}]}}}`, 0)
-	n := NewNamespaced(NamespacedOptions{Metadata: fake.NewSimpleMetadataClient(fake.NewTestScheme()), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
+	n := w.namespaced(t)
 	var said string
 	n.OnVerdicts(func(_ string, verdicts []Verdict) { said = verdicts[0].Reason })
 	s := &namespaceState{objects: map[string]*objectMetadata{"own": {metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1"}}}, limiter: rate.NewLimiter(1, 1)}
@@ -204,11 +211,7 @@ func TestTemplatesOfNamespacesSurviveTheirCRD(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newTenants()
 			w.add("shop", "own", small, 0)
-			scheme := fake.NewTestScheme()
-			if err := metav1.AddMetaToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			n := NewNamespaced(NamespacedOptions{Metadata: fake.NewSimpleMetadataClient(scheme, c.crd...), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
+			n := w.namespaced(t, c.crd...)
 			object := &objectMetadata{metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1", CreationTimestamp: metav1.NewTime(made)}}
 			s := &namespaceState{objects: map[string]*objectMetadata{"own": object}, limiter: rate.NewLimiter(1, 1)}
 			n.namespaces["shop"] = s
@@ -229,7 +232,7 @@ func TestTemplatesOfNamespacesSurviveTheirCRD(t *testing.T) {
 			if !c.want {
 				return
 			}
-			n.o.Metadata = fake.NewSimpleMetadataClient(scheme, definition(made.Add(time.Hour), false)...)
+			n.o.Metadata = metadataClient(t, definition(made.Add(time.Hour), false)...)
 			object.CreationTimestamp = metav1.NewTime(made.Add(2 * time.Hour))
 			s.objects["own"] = object
 			if !inForce() || n.Reasons()[Compiled] != 1 {
@@ -248,7 +251,7 @@ func TestTemplatesOfNamespacesSurviveTheirCRD(t *testing.T) {
 func TestTemplatesThatAreListedAndNotReadAreKnownByName(t *testing.T) {
 	w := newTenants()
 	w.add("shop", "own", small, 0)
-	n := NewNamespaced(NamespacedOptions{Metadata: fake.NewSimpleMetadataClient(fake.NewTestScheme()), Group: "pillion.dev", Read: w.read, Budget: 1 << 30, Logger: slog.New(slog.DiscardHandler)})
+	n := w.namespaced(t)
 	store := New(Options{Logger: slog.New(slog.DiscardHandler)})
 	store.Attach(n)
 	n.namespaces["shop"] = &namespaceState{objects: map[string]*objectMetadata{"own": {metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "shopown", ResourceVersion: "1"}}}, limiter: rate.NewLimiter(1, 1)}

@@ -19,8 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // cluster has one ConfigMap and the namespaces, as all replicas see them.
@@ -96,7 +98,7 @@ func (c *cluster) written() int {
 type replica struct {
 	*Gate
 	cluster *cluster
-	stop    context.CancelFunc
+	stop    func()
 	log     *strings.Builder
 }
 
@@ -109,28 +111,10 @@ func (c *cluster) start(t *testing.T, names []string, allowed ...string) *replic
 		ConfigMaps: c, Name: "in-use", Instance: "pillion-0", Namespaces: c.all, Allowed: allowed,
 		Serving: func() error { return nil }, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	ctx, stop := context.WithCancel(t.Context())
-	r.stop = stop
-	go func() { _ = r.Run(ctx) }()
+	r.stop = runtest.Start(t, r.Run)
 	r.have(t, names...)
 	return r
 }
-
-// compiled is a template, whatever its entry is called.
-var compiled = func() func(t *testing.T) *templates.Template {
-	var once sync.Once
-	var made *templates.Template
-	return func(t *testing.T) *templates.Template {
-		once.Do(func() {
-			var err error
-			manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: any}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n"
-			if made, _, err = templates.Compile([]byte(manifest), templates.Options{}); err != nil {
-				t.Fatal(err)
-			}
-		})
-		return made
-	}
-}()
 
 // have puts these templates in force. A name with a ! has no usable version.
 func (r *replica) have(t *testing.T, names ...string) {
@@ -138,7 +122,7 @@ func (r *replica) have(t *testing.T, names ...string) {
 	var entries []templates.Entry
 	for _, name := range names {
 		name, bad := strings.CutSuffix(name, "!")
-		e := templates.Entry{Name: name, Template: compiled(t)}
+		e := templates.Entry{Name: name, Template: templatestest.Compile(t, "{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: any}, spec: {inject: {metadata: {labels: {a: b}}}}}")}
 		if bad {
 			e.Template, e.Err = nil, errors.New("it does not compile")
 		}

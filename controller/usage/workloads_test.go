@@ -45,6 +45,12 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"kind":"List","metadata":{"continue":%q,"remainingItemCount":1},"items":[%s]}`, next, strings.Join(all[from:to], ","))
 }
 
+func forbid(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+}
+
 func (s *apiServer) workloads(t *testing.T, rules Rules) *Workloads {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -152,9 +158,7 @@ func TestWhatCannotBeReadIsNamed(t *testing.T) {
 	s := &apiServer{objects: map[string][]string{"deployment": found}, fail: func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
 		case "/apis/apps/v1/statefulsets":
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+			forbid(w)
 		case "/apis/batch/v1/cronjobs":
 			fmt.Fprint(w, `{"items":[{"metadata":`)
 		case "/apis/batch/v1/jobs":
@@ -191,9 +195,7 @@ func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
 		if !strings.HasSuffix(r.URL.Path, "/daemonsets") {
 			return false
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+		forbid(w)
 		return true
 	}}
 	var got []string

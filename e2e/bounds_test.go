@@ -104,9 +104,6 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		}
 		thorough, clients = true, 4
 	}
-	if shared.Kind() != ground.KindControlPlane {
-		t.Skip("the processes of a node's pods are measured by its kubelet; the binary is the same")
-	}
 	backToOne(t)
 	replica := shared.Replicas(ground.Namespace)[0]
 	r := newReviewer(t, replica)

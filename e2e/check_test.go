@@ -308,9 +308,7 @@ func TestADeletedServiceAccountIsSaidAndItsRemedyMendsIt(t *testing.T) {
 	}
 	injects(t, n, "fluent-bit")
 	does(t, remedy[0])
-	if shared.Kind() == ground.KindControlPlane { // which has no kubelet to follow the Deployment
-		expectNoError(t, shared.Scale(t.Context(), ground.Namespace, 1))
-	}
+	scale(t, 1) // there is no kubelet to follow the Deployment
 	must(t, "", "kubectl", "-n", ground.Namespace, "get", "serviceaccount", account)
 	soundly(t)
 }

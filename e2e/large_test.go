@@ -59,9 +59,6 @@ func newLargeNamespaces(t *testing.T, n int, template string) (names []string) {
 // Namespaces are listed at the start, followed afterwards, and read anew for templates that read
 // other labels of them. None of it may take what the namespaces have.
 func TestLargeNamespacesTakeTheProcessNotPastItsMemory(t *testing.T) {
-	if shared.Kind() != ground.KindControlPlane {
-		t.Skip("the processes of a node's pods are measured by its kubelet; the binary is the same")
-	}
 	count, settling := 6, time.Second
 	if os.Getenv("ATTACK") != "" {
 		count, settling = 157, 5*time.Second // these once took the process past its limit, made while it ran and met at a start

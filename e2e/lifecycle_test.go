@@ -103,12 +103,6 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		expectNoError(t, err)
 		return strings.Join(d.Spec.Template.Spec.Containers[0].Args, " ")
 	}
-	wait := func() []string {
-		if shared.Kind() == ground.KindNode {
-			return []string{"--wait"}
-		}
-		return nil
-	}
 	n := newNamespace(t, asking("extra"), enforced())
 	extra := inFile(t, "extra.yaml", manifest{name: "extra", spec: "\ninject: {metadata: {labels: {example.com/extra: \"1\"}}}"}.yaml())
 	before := arguments()
@@ -121,9 +115,7 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		values.mustCreate(t, newPod(name, asking(template)))
 	}
 	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 0})
-	upgrade := upgradeOf(installed...)
-	upgrade = append(append(upgrade, "--set-file", "templates.extra="+extra, "--set", "log.level=debug", "--set", "values.unrelated=3"), wait()...)
-	must(t, "", "helm", upgrade...)
+	must(t, "", "helm", append(upgradeOf(installed...), "--set-file", "templates.extra="+extra, "--set", "log.level=debug", "--set", "values.unrelated=3")...)
 	rolledOut(t, ground.Namespace)
 	if got := arguments(); !strings.Contains(got, "--log-level=debug") {
 		t.Errorf("after the upgrade Pillion's arguments are %s", got)
@@ -143,13 +135,9 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	}
 	shown(true)
 
-	// The namespace names the template that the rollback drops, so the replica that has it
-	// goes on until the annotation is off.
-	inUse(t, "extra")
+	// The namespace names the template that the rollback drops, which holds the new replica up: see
+	// named_test.go.
 	must(t, "", "helm", "rollback", ground.Release, "-n", ground.Namespace)
-	if shared.Kind() == ground.KindNode {
-		heldUp(t, n)
-	}
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
 	rolledOut(t, ground.Namespace)
 	shown(false)
@@ -165,32 +153,6 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	})
 	if _, err := publishedBundle(t); err != nil {
 		t.Errorf("after the rollback: %v", err)
-	}
-}
-
-// heldUp waits until a replica that runs says that the template extra is missing, and then
-// creates pods by dry run for three seconds, all of which get the template.
-func heldUp(t *testing.T, n *namespace) {
-	t.Helper()
-	eventually(t, running, func() error {
-		pods, err := client.CoreV1().Pods(ground.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods.Items {
-			// The body comes beside the error of a replica that is not ready.
-			said, _ := client.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/" + ground.Namespace + "/pods/" + pod.Name + ":8080/proxy/readyz").DoRaw(t.Context())
-			if strings.Contains(string(said), "templates named by namespaces are missing: extra ("+n.name+")") {
-				return nil
-			}
-		}
-		return fmt.Errorf("none of %d replicas says that extra is missing", len(pods.Items))
-	})
-	tried := 0
-	for until := time.Now().Add(3 * time.Second); time.Now().Before(until); tried++ {
-		if pod, err := n.preview(t, newPod("probe", nil)); err != nil || pod.Labels["example.com/extra"] != "1" {
-			t.Fatalf("pod %d while the new replica is held up: %v", tried, err)
-		}
 	}
 }
 

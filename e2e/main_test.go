@@ -74,6 +74,10 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 	if g.Kind() != ground.KindNode {
 		skip = append(skip, "^"+onANode)
+	} else if flag.Lookup("test.run").Value.String() == "" { // all others are for a control plane
+		if err := flag.Set("test.run", "^"+onANode); err != nil {
+			return 1, err
+		}
 	}
 	if options.APIServers < 2 {
 		skip = append(skip, "^"+withSeveralAPIServers)

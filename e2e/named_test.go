@@ -48,12 +48,9 @@ func ofReplica(name string) string {
 	return fmt.Sprintf("/proc/%d/%s", shared.Replicas(ground.Namespace)[0].PID, name)
 }
 
-// listOfReplica is one of these that is a list: "cmdline" or "environ". It skips the test on a node.
+// listOfReplica is one of these that is a list: "cmdline" or "environ".
 func listOfReplica(t *testing.T, name string) []string {
 	t.Helper()
-	if shared.Kind() != ground.KindControlPlane {
-		t.Skip("on a node Pillion is no process of this machine")
-	}
 	text, err := os.ReadFile(ofReplica(name))
 	expectNoError(t, err)
 	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
@@ -111,8 +108,7 @@ func inUse(t *testing.T, template string) {
 	})
 }
 
-// Not in parallel: other tests' namespaces name templates of the library. It is left out on a
-// node, where the upgrade of lifecycle_test.go shows the same.
+// Not in parallel: other tests' namespaces name templates of the library.
 func TestAReplicaThatLacksATemplateThatNamespacesNameIsNotReady(t *testing.T) {
 	n := newNamespace(t, asking("debug-toolbox"), nil)
 	newNamespace(t, asking("never-was-one"), nil)

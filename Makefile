@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older newer kubernetes-upgrade image up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs pictures clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older kubernetes-upgrade image up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs pictures clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -89,13 +89,6 @@ check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 older: ground tally released ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
 	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
 	.cache/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
-
-# Fields that API servers serve by themselves, and that no default of the API stands in.
-CUT ?= clusterTrustBundle podCertificate restartPolicyRules hostnameOverride
-newer: ground tally ## a Pillion that does not know CUT, fields of a pod, on a Kubernetes that serves them: they survive
-	@$(E2E) go run ./cmd/cut ../.cache/cut $(CUT)
-	go build -overlay .cache/cut/overlay.json -o .cache/cut/pillion ./cmd/pillion
-	PILLION=$(CURDIR)/.cache/cut/pillion .cache/tally 'without these fields' GROUND=controlplane HELM=3 e2e $(E2E_TESTS) -run='^TestFieldsOfEachVersionPassThroughUntouched$$'
 
 kubernetes-upgrade: ground ## Kubernetes 1.36 to 1.37 and back under load, one API server of three after the other: a line UPGRADE tried=<n> failed=<n> wrong=<n>
 	@$(GROUND_COMMAND) programs GROUND=controlplane,K8S=1.36,HELM=3 GROUND=controlplane,K8S=1.37,HELM=3

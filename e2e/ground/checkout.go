@@ -32,14 +32,8 @@ func (c Checkout) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(c)}, elem...)...)
 }
 
-// Pillion is the path of the binary under test: the one that PILLION names, or the one that
-// `make build` makes. A node runs its image, and so always the latter.
-func (c Checkout) Pillion() string {
-	if path := os.Getenv("PILLION"); path != "" {
-		return path
-	}
-	return c.Path("bin", "pillion")
-}
+// Pillion is the path of the binary under test: the one that `make build` makes.
+func (c Checkout) Pillion() string { return c.Path("bin", "pillion") }
 
 // Chart is the folder of the Helm chart.
 func (c Checkout) Chart() string { return c.Path("charts", "pillion") }

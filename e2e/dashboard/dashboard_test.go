@@ -94,37 +94,6 @@ func TestGrafanaKnowsEachFieldOfTheDashboard(t *testing.T) {
 	}
 }
 
-// Each case is a mistake that Grafana itself passes over in silence.
-func TestAFieldThatGrafanaDoesNotKnowIsFound(t *testing.T) {
-	sound := string(file(t))
-	for name, c := range map[string]struct{ old, new, want string }{
-		"of the dashboard":           {`"graphTooltip"`, `"graphToolTip"`, "graphToolTip"},
-		"of a panel":                 {`"gridPos"`, `"gridpos"`, "gridpos"},
-		"of a link":                  {`"targetBlank"`, `"newWindow"`, "newWindow"},
-		"of a variable":              {`"includeAll"`, `"includeall"`, "includeall"},
-		"of a query":                 {`"legendFormat"`, `"legend"`, "legend"},
-		"of a stat's options":        {`"colorMode"`, `"colourMode"`, "colourMode"},
-		"of a time series' style":    {`"fillOpacity"`, `"fill"`, "fill"},
-		"of a time series' options":  {`"displayMode"`, `"display"`, "display"},
-		"of a table's options":       {`"cellHeight"`, `"rowHeight"`, "rowHeight"},
-		"of a heatmap's options":     {`"cellGap"`, `"cellPadding"`, "cellPadding"},
-		"of all fields":              {`"noValue"`, `"nullText"`, "nullText"},
-		"of a threshold":             {`"steps"`, `"levels"`, "levels"},
-		"of another type":            {`"w": 24`, `"w": "24"`, "cannot unmarshal string"},
-		"of a panel that is unknown": {`"type": "stat"`, `"type": "singlestat"`, "singlestat"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			broken := strings.Replace(sound, c.old, c.new, 1)
-			if broken == sound {
-				t.Fatalf("the dashboard has no %s", c.old)
-			}
-			if found := problems([]byte(broken)); !slices.ContainsFunc(found, func(p string) bool { return strings.Contains(p, c.want) }) {
-				t.Errorf("%s in place of %s is not found: %q", c.new, c.old, found)
-			}
-		})
-	}
-}
-
 // contents is what the other tests read.
 type contents struct {
 	Templating struct{ List []struct{ Name string } }

@@ -355,7 +355,6 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 	if took := eventually(t, soon, check); took > healBound {
 		t.Errorf("an emptied caBundle was healed after %s", took)
 	}
-	g.testLostSecret(t)
 	if out, err := g.certs(t.Context(), "revoke", fingerprint(before)); err != nil {
 		t.Errorf("revoking the CA that was replaced: %v\n%s", err, out)
 	}
@@ -476,21 +475,4 @@ func (g *certsGround) testRevoked(t *testing.T) {
 			t.Errorf("the list lacks a CA that is %s: %v\n%s", state, err, out)
 		}
 	}
-}
-
-// testLostSecret deletes the serving Secret: cert-manager issues another one, and the
-// replicas go on with what they have until then.
-func (g *certsGround) testLostSecret(t *testing.T) {
-	g.under(t, func(ctx context.Context) error {
-		if err := g.client.CoreV1().Secrets(ground.Namespace).Delete(ctx, servingSecret, metav1.DeleteOptions{}); err != nil {
-			return err
-		}
-		return waitFor(ctx, issueLimit, func() error {
-			want, err := g.current(ctx, servingSecret, corev1.TLSCertKey)
-			if err != nil {
-				return err
-			}
-			return g.allServe(ctx, is(want))
-		})
-	})
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,55 +113,47 @@ var privileged = map[string]bool{
 	"debug-toolbox/for-tcpdump":          true,
 }
 
+// It also keeps to the restricted Pod Security Standard where the library says so.
 func TestTheAPIServerAcceptsWhatTheLibraryMakesOfPods(t *testing.T) {
 	t.Parallel()
 	for _, template := range library.Names() {
 		t.Run(template, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range libraryCases(t, template) {
-				n := newLibraryNamespace(t, c.annotations, nil)
-				stored, err := n.preview(t, c.pod)
+				stored, err := newLibraryNamespace(t, c.annotations, nil).preview(t, c.pod)
 				if err != nil {
 					t.Errorf("%s: %v", c.name, err)
-					continue
-				}
-				if got := strings.Contains(stored.Annotations[statusAnnotation], template); got != c.injected {
+				} else if got := strings.Contains(stored.Annotations[statusAnnotation], template); got != c.injected {
 					t.Errorf("%s: injected %t, want %t; status %q", c.name, got, c.injected, stored.Annotations[statusAnnotation])
+				}
+				_, err = newLibraryNamespace(t, c.annotations, restricted()).preview(t, c.restrictedPod())
+				switch refused := privileged[c.template+"/"+c.name]; {
+				case refused && (err == nil || !strings.Contains(err.Error(), "violates PodSecurity")):
+					t.Errorf("%s: error %v, want one of Pod Security", c.name, err)
+				case !refused && err != nil:
+					t.Errorf("%s, in a restricted namespace: %v", c.name, err)
 				}
 			}
 		})
 	}
 }
 
-func TestTheLibraryKeepsToTheRestrictedPodSecurityStandardWhereItSaysSo(t *testing.T) {
-	t.Parallel()
-	for _, template := range library.Names() {
-		t.Run(template, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range libraryCases(t, template) {
-				n := newLibraryNamespace(t, c.annotations, restricted())
-				pod := newRestrictedPod("web", c.pod.Annotations)
-				app := pod.Spec.Containers[0]
-				pod.Spec.Containers = nil
-				for _, own := range c.pod.Spec.Containers { // annotations may name them
-					app.Name = own.Name
-					pod.Spec.Containers = append(pod.Spec.Containers, app)
-				}
-				for _, v := range c.pod.Spec.Volumes {
-					if v.EmptyDir != nil { // which a sidecar may mount
-						pod.Spec.Volumes = append(pod.Spec.Volumes, v)
-					}
-				}
-				_, err := n.preview(t, pod)
-				switch refused := privileged[c.template+"/"+c.name]; {
-				case refused && (err == nil || !strings.Contains(err.Error(), "violates PodSecurity")):
-					t.Errorf("%s: error %v, want one of Pod Security", c.name, err)
-				case !refused && err != nil:
-					t.Errorf("%s: %v", c.name, err)
-				}
-			}
-		})
+// restrictedPod is a pod that keeps to the restricted standard, with what the template may read of
+// the case's pod.
+func (c libraryCase) restrictedPod() *corev1.Pod {
+	pod := newRestrictedPod("web", c.pod.Annotations)
+	app := pod.Spec.Containers[0]
+	pod.Spec.Containers = nil
+	for _, own := range c.pod.Spec.Containers { // annotations may name them
+		app.Name = own.Name
+		pod.Spec.Containers = append(pod.Spec.Containers, app)
 	}
+	for _, v := range c.pod.Spec.Volumes {
+		if v.EmptyDir != nil { // which a sidecar may mount
+			pod.Spec.Volumes = append(pod.Spec.Volumes, v)
+		}
+	}
+	return pod
 }
 
 // librarySettings are annotations with which every template of the library is injected.
@@ -184,40 +175,4 @@ var librarySettings = map[string]string{
 	"statsd-exporter.pillion.dev/statsd-port":   "8125",
 	"ca-bundle.pillion.dev/config-map":          "corporate-ca",
 	"debug-toolbox.pillion.dev/share-processes": "true",
-}
-
-func TestLibraryTemplatesGoTogetherInOneRestrictedPod(t *testing.T) {
-	t.Parallel()
-	for _, names := range [][]string{
-		{"ca-bundle", "fluent-bit", "vault-agent"},
-		{"oauth2-proxy", "otel-collector"},
-		library.Names(),
-	} {
-		annotations := maps.Clone(librarySettings)
-		maps.Copy(annotations, asking(strings.Join(names, ",")))
-		n := newNamespace(t, annotations, restricted())
-		pod, err := n.create(t, newRestrictedPod("web", nil))
-		if err != nil {
-			t.Errorf("%q: %v", names, err)
-			continue
-		}
-		n.counts(t, "ns/"+n.name, [4]int{1, 1, 0, 0}) // nothing changed since
-		for _, name := range names {
-			if !strings.Contains(pod.Annotations[statusAnnotation], name) {
-				t.Errorf("%q: %s is not in the status %s", names, name, pod.Annotations[statusAnnotation])
-			}
-		}
-		if last := pod.Spec.Containers[len(pod.Spec.Containers)-1].Name; len(pod.Spec.Containers) != 1 || last != "app" {
-			t.Errorf("%q: containers %s; want the sidecars among the init containers", names, containerNames(pod))
-		}
-	}
-}
-
-func TestTheInstallerSaysWhereAnImageOfTheLibraryComesFrom(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("debug-toolbox"), nil)
-	pod := n.mustCreate(t, newPod("web", nil))
-	if c := sidecar(pod, "debug-toolbox"); c == nil || c.Image != mirrored {
-		t.Errorf("the sidecar is\n%s\nwant the image %s of the installer's values", pretty(c), mirrored)
-	}
 }

@@ -112,6 +112,21 @@ func TestOnANodeTheSidecarRunsBeforeTheAppWhichReachesIt(t *testing.T) {
 	}
 }
 
+// filesSpec is a template whose sidecar reads a file that is rendered for its pod.
+const filesSpec = `
+parameters: [{name: level, type: string, default: info}]
+files:
+  side.conf: "level ${params.level}\tof shop\r\n$(X) $${HOME}\x01 \"ü\"\n\n"
+inject:
+  spec:
+    initContainers:
+    - name: NAME
+      image: shop.example.com/web:1
+      restartPolicy: Always
+      args: [quote, /etc/side/side.conf]
+      volumeMounts: [{name: NAME-files, mountPath: /etc/side}]
+`
+
 // Every byte of a file arrives: the last line's end, tabs, and control characters.
 func TestOnANodeASidecarReadsItsRenderedFile(t *testing.T) {
 	t.Parallel()

@@ -106,37 +106,6 @@ func TestKubectlApplyOfANamespaceTellsWhatItsAnnotationsMean(t *testing.T) {
 	wantWarnings(t, n.applyDry(t, "{apiVersion: v1, kind: Namespace, metadata: {name: team-a, annotations: {pillion.dev/inject: fluent-bit}}}"))
 }
 
-// Whoever creates the pods of a workload, its mistake is an event of the workload itself: an unknown
-// template, and what the cluster refuses because of the sidecar.
-func TestAMistakeIsAnEventOnTheTopmostOwner(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	n := newNamespace(t, asking(name), nil)
-	must(t, "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 32Mi}}]}}", "kubectl", "-n", n.name, "apply", "-f", "-")
-	must(t, strings.Join([]string{
-		workloadOf("Deployment", "web", "", "pillion.dev/inject: "+name+"x", ""),
-		workloadOf("Deployment", "large", "", "", ", resources: {limits: {memory: 16Mi}}"),
-		workloadOf("CronJob", "night", "", name+".pillion.dev/log-level: loud", ""),
-	}, "\n---\n"), "kubectl", "-n", n.name, "apply", "-f", "-")
-	must(t, "", "kubectl", "-n", n.name, "create", "job", "night-1", "--from=cronjob/night")
-	for owner, says := range map[string][]string{
-		"deploy/web":   {"UnknownTemplate", `there is no template "` + name + `x"`},
-		"deploy/large": {"RefusedByCluster", "the LimitRange small refuses the pod", "the parameter " + name + ".pillion.dev/memory"},
-		"cj/night":     {"BadParameter", "loud"},
-	} {
-		eventually(t, soon, func() error {
-			described := must(t, "", "kubectl", "-n", n.name, "describe", owner)
-			_, events, _ := strings.Cut(described, "\nEvents:")
-			for _, want := range append(says, "kubectl pillion explain -n "+n.name+" "+owner) {
-				if !strings.Contains(events, want) {
-					return fmt.Errorf("%s: no %q among the events\n%s", owner, want, events)
-				}
-			}
-			return nil
-		})
-	}
-}
-
 // The command that a preview proposes does what it says.
 func TestTheCommandOfAPreviewMovesTheAnnotationToThePods(t *testing.T) {
 	t.Parallel()

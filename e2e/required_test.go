@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // newRequired applies a template that namespaces with the returned label cannot opt out
@@ -63,82 +62,6 @@ func TestPodsCannotOptOutOfARequiredTemplate(t *testing.T) {
 	}
 	if _, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name); err == nil || !strings.Contains(stderr, "it is required") {
 		t.Errorf("its deletion: %v\n%s", err, stderr)
-	}
-}
-
-// A pod may ask for a template and bring a container of its sidecar's name: by a template
-// that lets it, or with a status that says the container were Pillion's. Either way it is
-// the pod's own to what is required of all containers.
-func TestNobodyHidesAContainerFromARequiredTemplate(t *testing.T) {
-	t.Parallel()
-	team := unique("team")
-	required := manifest{name: unique("egress"), spec: fmt.Sprintf(`
-required: true
-match: {namespaceSelector: {matchLabels: {team: %s}}}
-inject:
-  spec:
-    containers:
-    - {$each: All, env: [{name: HTTPS_PROXY, value: "http://egress:3128", $onConflict: Overwrite}]}
-`, team)}
-	tool := manifest{name: unique("tool"), spec: `
-inject: {spec: {initContainers: [{name: NAME, image: "registry.example.com/tool:1", restartPolicy: Always}]}}
-`}
-	open := manifest{name: unique("open"), spec: "\noverridable: true" + tool.spec}
-	required.apply(t)
-	for _, m := range []manifest{tool, open} {
-		m.apply(t)
-		m.waitServed(t)
-	}
-	labels := enforced()
-	labels["team"] = team
-	waitRequired(t, labels)
-	n := newNamespace(t, nil, labels)
-	proxied := func(pod *corev1.Pod, name string) bool {
-		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
-			for _, env := range c.Env {
-				if c.Name == name && env.Name == "HTTPS_PROXY" {
-					return env.Value == "http://egress:3128"
-				}
-			}
-		}
-		return false
-	}
-	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return proxied(pod, "app") })
-	always := corev1.ContainerRestartPolicyAlways
-	evil := func(name string) corev1.Container {
-		return corev1.Container{Name: name, Image: "evil:1", RestartPolicy: &always, Env: []corev1.EnvVar{{Name: "HTTPS_PROXY", Value: "none"}}}
-	}
-
-	honest := n.mustCreate(t, newPod("honest", asking(tool.name)))
-	if !proxied(honest, "app") || proxied(honest, tool.name) {
-		t.Errorf("the honest pod: %s", pretty(honest.Spec))
-	}
-	forged := newPod("forged", asking(tool.name))
-	forged.Annotations[statusAnnotation] = honest.Annotations[statusAnnotation]
-	forged.Spec.InitContainers = []corev1.Container{evil(tool.name)}
-	overriding := newPod("overriding", asking(open.name))
-	overriding.Spec.InitContainers = []corev1.Container{evil(open.name)}
-	for name, pod := range map[string]*corev1.Pod{tool.name: forged, open.name: overriding} {
-		got, err := n.create(t, pod)
-		if err == nil && !proxied(got, name) {
-			t.Errorf("the pod %s runs a container without what is required of all: %s", pod.Name, pretty(got.Spec.InitContainers))
-		}
-		if err != nil && !strings.Contains(err.Error(), required.name) {
-			t.Errorf("the pod %s: %v", pod.Name, err)
-		}
-	}
-	for list, c := range map[string]struct{ name, says string }{"containers": {"app", ""}, "initContainers": {tool.name, required.name}} {
-		data := fmt.Sprintf(`{"spec":{%q:[{"name":%q,"image":"evil:1"}]}}`, list, c.name)
-		_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), honest.Name, types.StrategicMergePatchType, []byte(data), metav1.PatchOptions{})
-		if c.says == "" && err != nil || c.says != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), c.says)) {
-			t.Errorf("another image of %s: %v", c.name, err)
-		}
-	}
-	copied := newPod("copied", honest.Annotations)
-	copied.Spec = *honest.Spec.DeepCopy()
-	copied.Spec.NodeName = ""
-	if got := n.mustCreate(t, copied); proxied(got, tool.name) {
-		t.Errorf("the copy of an honest pod: %s", pretty(got.Spec.InitContainers))
 	}
 }
 

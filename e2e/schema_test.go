@@ -115,11 +115,3 @@ func jsonFields(goType reflect.Type) map[string]reflect.Type {
 	}
 	return fields
 }
-
-func TestASystemThatThereIsNotIsRefusedAtKubectlApply(t *testing.T) {
-	t.Parallel()
-	m := manifest{name: unique("side"), spec: "\nos: [Windows]" + sidecarSpec}
-	if _, stderr, err := run(t, m.yaml(), "kubectl", "apply", "-f", "-"); err == nil || !strings.Contains(stderr, `spec.os[0]: Unsupported value: "Windows": supported values: "linux", "windows"`) {
-		t.Errorf("kubectl apply says %q, %v", stderr, err)
-	}
-}

@@ -203,7 +203,7 @@ load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; th
 docs: ## site, a folder with the web site of docs/; a link that leads nowhere fails
 	@go run ./docs/site -out site
 
-pictures: ground ## docs/images anew: the first five minutes and the dashboard, of a Kubernetes of its own
+pictures: ground ## the picture of the first five minutes anew, of a Kubernetes of its own
 	@$(E2E) go build -o ../.cache/pictures ./cmd/pictures
 	@.cache/pictures
 

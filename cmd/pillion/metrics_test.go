@@ -334,7 +334,7 @@ const metricsIntroduction = "# Metrics\n\n" +
 	"| `metrics.rules.enabled` | alerts: [runbook.md](../troubleshoot/runbook.md#alerts) |\n" +
 	"| `metrics.dashboard.enabled` | a Grafana dashboard |\n\n" +
 	"![The dashboard has an overview of twelve numbers, then panels of pods, refusals, failures, latency and injections.](../images/dashboard.svg)\n\n" +
-	"`make pictures` draws this from the dashboard's file and the metrics of two replicas over a minute.\nGrafana draws it a little differently, and has more rows below.\n\n" +
+	"The picture has the metrics of two replicas over a minute.\nGrafana draws it a little differently, and has more rows below.\n\n" +
 	"The API server may call Pillion several times for one pod, because another webhook changed it, or the label of its namespace changes.\n" +
 	"`pillion_admission_*` count calls.\n" +
 	"`pillion_pods_total` and `pillion_injections_total` count a pod once, when it gets its record, the annotation `pillion.dev/status`.\n\n" +

@@ -1,9 +1,7 @@
-// Command pictures draws what the documentation shows of a Pillion that runs: the first five minutes
-// as an animated terminal, and the chart's dashboard. It starts a control plane of its own, and removes
-// it at the end.
+// Command pictures draws the first five minutes of a Pillion as an animated terminal. It starts a control
+// plane of its own, and removes it at the end.
 //
-// In: charts/pillion, with its dashboard. Out: docs/images/first-five-minutes.svg with the output of
-// real commands, and docs/images/dashboard.svg with the metrics of a run of a minute.
+// In: charts/pillion. Out: docs/images/first-five-minutes.svg with the output of real commands.
 package main
 
 import (
@@ -27,7 +25,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	options := ground.FromEnvironment()
-	options.Kind, options.Balanced = ground.KindControlPlane, true
+	options.Kind = ground.KindControlPlane
 	g, err := ground.Start(ctx, checkout, options, os.Stdout)
 	if err != nil {
 		return err
@@ -37,14 +35,7 @@ func run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(checkout.Path("docs/images/first-five-minutes.svg"), []byte(drawTerminal(scenes)), 0o644); err != nil {
-		return err
-	}
-	panels, err := watch(ctx, g, checkout)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(checkout.Path("docs/images/dashboard.svg"), []byte(drawDashboard(panels)), 0o644)
+	return os.WriteFile(checkout.Path("docs/images/first-five-minutes.svg"), []byte(drawTerminal(scenes)), 0o644)
 }
 
 // A scene is a command and what it printed.
@@ -80,7 +71,7 @@ func record(ctx context.Context, g ground.Ground, checkout ground.Checkout) ([]s
 		case strings.HasPrefix(s.command, "helm"):
 			// The notes are for an admin, and the picture is of the first lines.
 			s.output, _, _ = strings.Cut(s.output, "\nNAMESPACE:")
-			if err := g.Scale(ctx, ground.Namespace, 2); err != nil {
+			if err := g.Rollout(ctx, ground.Namespace); err != nil {
 				return nil, err
 			}
 		case strings.HasPrefix(s.command, "kubectl create namespace"):

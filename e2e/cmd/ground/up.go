@@ -85,7 +85,7 @@ func welcome(ctx context.Context, checkout ground.Checkout, state string) error 
 	fmt.Printf("Pillion is installed in namespace %s, with the template %s; other templates:\n", ground.Namespace, library)
 	fmt.Printf("  helm upgrade %s charts/pillion -n %s --reset-then-reuse-values --set 'library={%s,vault-agent}'\n", ground.Release, ground.Namespace, library)
 	if chosen.Kind == ground.KindControlPlane {
-		fmt.Println("Pods are created here and never run. Pillion is a process, so `pillion status` finds no replica, and `helm --wait` waits in vain.")
+		fmt.Println("Pods are created here and never run. Pillion is a process, so `pillion status` finds no replica, and `helm --wait` and `helm test` wait in vain.")
 	} else {
 		fmt.Println("No image is pulled here: each one is a stand-in, which answers HTTP on the ports of the software.")
 	}

@@ -273,7 +273,6 @@ func (r *run) heal(ctx context.Context, what string, do func() (Damage, error)) 
 		return err
 	}
 	healed := done.at
-	var steps []string
 	for i := range r.observer.clients {
 		var shown time.Time
 		err := measure.Within(ctx, 10*time.Second, func() error {
@@ -286,7 +285,6 @@ func (r *run) heal(ctx context.Context, what string, do func() (Damage, error)) 
 		if err != nil {
 			return err
 		}
-		steps = append(steps, fmt.Sprintf("API server %d showed mutatingwebhookconfiguration %s healed after %s", i+1, configurationName, shown.Sub(done.at).Round(time.Millisecond)))
 		if shown.After(healed) {
 			healed = shown
 		}
@@ -298,10 +296,8 @@ func (r *run) heal(ctx context.Context, what string, do func() (Damage, error)) 
 	last := r.sort(what, began, healed.Add(grace))
 	if last.After(healed) {
 		healed = last
-		steps = append(steps, fmt.Sprintf("the last pod that it cost was answered after %s", last.Sub(done.at).Round(time.Millisecond)))
 	}
 	r.Heal = append(r.Heal, healed.Sub(done.at))
-	r.explain(what, done.at, healed.Sub(done.at), steps)
 	r.observer.handshakes()
 	return nil
 }

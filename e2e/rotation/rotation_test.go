@@ -29,18 +29,3 @@ func TestAResultThatIsNotAsPromisedSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
-
-func TestWhoHealedIsReadFromTheReplicasLog(t *testing.T) {
-	t.Parallel()
-	const log = `{"time":"2026-01-02T03:04:05.1Z","level":"INFO","msg":"published the CA bundle","configuration":"mutatingwebhookconfiguration pillion","entries":2}
-no JSON
-{"time":"2026-01-02T03:04:06.3Z","level":"INFO","msg":"published the CA bundle","configuration":"mutatingwebhookconfiguration pillion","entries":2}
-{"time":"2026-01-02T03:04:06.4Z","level":"INFO","msg":"wrote the CA's secret","secret":"pillion-system/pillion-ca","made":true}
-{"time":"2026-01-02T03:04:06.5Z","level":"INFO","msg":"serving a new certificate"}
-`
-	got := writes(strings.NewReader(log), "pillion-0", time.Date(2026, 1, 2, 3, 4, 6, 0, time.UTC))
-	want := []string{"pillion-0 wrote mutatingwebhookconfiguration pillion after 300ms", "pillion-0 wrote secret pillion-system/pillion-ca after 400ms"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

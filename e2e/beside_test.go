@@ -186,9 +186,7 @@ func (n *namespace) besideVPA(t *testing.T, name, prefix string, again admission
 	if got := int(called.Load() - before); got > wantCalls {
 		t.Errorf("the other webhook is called %d times for a pod, want at most %d", got, wantCalls)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	if app := sidecar(pod, "app").Resources; app.Requests.Memory().String() != "50Mi" || app.Limits.Memory().String() != "100Mi" {
 		t.Errorf("the app has %s, want what the other webhook set", pretty(app))
 	}

@@ -110,7 +110,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	n := newNamespace(t, asking("fluent-bit"), nil)
 	injects(t, n, "fluent-bit")
 	busy := newNamespace(t, asking("environment,fluent-bit,oauth2-proxy"), nil)
-	small, config := reviewIn(n.name, ""), serverTLS(t)
+	small, config := reviewIn(n.name, ""), r.tls
 	unfinished := func(n int) string {
 		return fmt.Sprintf("POST /mutate/requested HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n+1, strings.Repeat(" ", n))
 	}
@@ -216,8 +216,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	for i := range tenants {
 		tenants[i] = newNamespace(t, nil, nil)
 	}
-	tenant := unlimited(t)
-	theirs := newNamespaceOfTheWorst(t, tenant)
+	theirs := newNamespaceOfTheWorst(t)
 	long := func(n int) string {
 		return strings.Replace(reviewIn(theirs.name, ""), `"metadata":{`, `"metadata":{"annotations":{"text":"`+strings.Repeat("a", n)+`"},`, 1)
 	}
@@ -226,7 +225,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	}
 	attacks = append(attacks,
 		attack{fmt.Sprint(len(tenants), " tenants who write the worst twenty templates of their own, twice a second"), func(ctx context.Context) string {
-			return writeTheWorst(ctx, tenant, tenants)
+			return writeTheWorst(ctx, tenants)
 		}},
 		// For the shorter texts all is evaluated; for the longer ones it is refused, or takes too long.
 		attack{fmt.Sprint("pods for the worst templates of a tenant, ", clients, " clients"), func(ctx context.Context) string {
@@ -317,12 +316,11 @@ func TestAnUpdateOfAPodOfAngleBracketsIsVerified(t *testing.T) {
 
 func TestTheWebhookSpeaksHTTP1Only(t *testing.T) {
 	t.Parallel()
-	config := serverTLS(t)
+	replica := shared.Replicas(ground.Namespace)[0]
+	config := newReviewer(t, replica).tls
 	config.NextProtos = []string{"h2", "http/1.1"}
-	conn, err := tls.Dial("tcp", shared.Replicas(ground.Namespace)[0].Serve.String(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn, err := tls.Dial("tcp", replica.Serve.String(), config)
+	expectNoError(t, err)
 	defer conn.Close()
 	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("the protocol is %q, want http/1.1", got)
@@ -332,9 +330,7 @@ func TestTheWebhookSpeaksHTTP1Only(t *testing.T) {
 // resetPeak has the kernel forget a process's peak of resident memory.
 func resetPeak(t *testing.T, pid int) {
 	t.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0))
 }
 
 // peakMiB is a process's peak of resident memory since the last resetPeak.
@@ -344,9 +340,7 @@ func peakMiB(t *testing.T, pid int) int { return statusMiB(t, pid, "VmHWM") }
 func statusMiB(t *testing.T, pid int, line string) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	for text := range strings.Lines(string(status)) {
 		var kib int
 		if _, err := fmt.Sscanf(text, line+": %d kB", &kib); err == nil {

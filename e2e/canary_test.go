@@ -29,9 +29,7 @@ func (m manifest) status(t *testing.T) (s v1alpha1.SidecarTemplateStatus) {
 	if text == "" {
 		return s
 	}
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal([]byte(text), &s))
 	return s
 }
 

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -29,9 +29,7 @@ import (
 // three replicas that all get connections.
 type certsGround struct {
 	*ground.ControlPlane
-	// Clients of an admin, at the first API server.
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
+	client kubernetes.Interface // of an admin, at the first API server
 }
 
 func newCertsGround(t *testing.T) *certsGround {
@@ -54,11 +52,9 @@ func newOwnGround(t *testing.T, options ground.Options) *certsGround {
 			t.Error(err)
 		}
 	})
-	config, client, err := measure.Connect(g.Kubeconfig())
+	_, client, err := measure.Connect(g.Kubeconfig())
 	expectNoError(t, err)
-	objects, err := dynamic.NewForConfig(config)
-	expectNoError(t, err)
-	return &certsGround{g, client, objects}
+	return &certsGround{g, client}
 }
 
 // run runs one of the ground's tools, which must succeed.
@@ -109,55 +105,58 @@ func (g *certsGround) under(t *testing.T, work func(context.Context) error) rota
 	return result
 }
 
-// bundle is the caBundle that all entries of both of the chart's configurations have.
+// bundle is bundleOf for the chart's own configurations.
 func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
-	mutating, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	validating, err := g.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Get(ctx, configuration, metav1.GetOptions{})
-	if err != nil {
-		return nil, err
-	}
-	bundles := map[string][]byte{}
-	for _, w := range mutating.Webhooks {
-		bundles[w.Name] = w.ClientConfig.CABundle
-	}
-	for _, w := range validating.Webhooks {
-		bundles[w.Name] = w.ClientConfig.CABundle
-	}
-	bundle := mutating.Webhooks[0].ClientConfig.CABundle
-	for name, b := range bundles {
-		if len(bundle) == 0 || !bytes.Equal(bundle, b) {
-			return nil, fmt.Errorf("entry %s has the caBundle %q, another one %q", name, b, bundle)
+	return bundleOf(ctx, g.client, configuration)
+}
+
+// bundleOf is the caBundle that all entries of both configurations of that name have, an error if one
+// has another one, or none.
+func bundleOf(ctx context.Context, client kubernetes.Interface, name string) (bundle []byte, err error) {
+	err = eachEntry(ctx, client, name, false, func(entry string, c *admissionregistrationv1.WebhookClientConfig) error {
+		if bundle == nil {
+			bundle = c.CABundle
 		}
-	}
-	return bundle, nil
+		if len(bundle) == 0 || !bytes.Equal(bundle, c.CABundle) {
+			return fmt.Errorf("entry %s has the caBundle %q, another one %q", entry, c.CABundle, bundle)
+		}
+		return nil
+	})
+	return bundle, err
 }
 
 // publish writes the caBundle of every entry of both configurations of that name, as the
 // admin of an installation with files does.
 func publish(ctx context.Context, client kubernetes.Interface, name string, bundle []byte) error {
+	return eachEntry(ctx, client, name, true, func(_ string, c *admissionregistrationv1.WebhookClientConfig) error {
+		c.CABundle = bundle
+		return nil
+	})
+}
+
+// eachEntry calls do for the entries of both configurations of that name, and writes what it changed.
+func eachEntry(ctx context.Context, client kubernetes.Interface, name string, write bool, do func(entry string, c *admissionregistrationv1.WebhookClientConfig) error) error {
 	api := client.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return err
-	}
-	for i := range mutating.Webhooks {
-		mutating.Webhooks[i].ClientConfig.CABundle = bundle
-	}
-	if _, err := api.MutatingWebhookConfigurations().Update(ctx, mutating, metav1.UpdateOptions{}); err != nil {
 		return err
 	}
 	validating, err := api.ValidatingWebhookConfigurations().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	for i := range validating.Webhooks {
-		validating.Webhooks[i].ClientConfig.CABundle = bundle
+	for i := range mutating.Webhooks {
+		err = errors.Join(err, do(mutating.Webhooks[i].Name, &mutating.Webhooks[i].ClientConfig))
 	}
-	_, err = api.ValidatingWebhookConfigurations().Update(ctx, validating, metav1.UpdateOptions{})
-	return err
+	for i := range validating.Webhooks {
+		err = errors.Join(err, do(validating.Webhooks[i].Name, &validating.Webhooks[i].ClientConfig))
+	}
+	if err != nil || !write {
+		return err
+	}
+	_, err = api.MutatingWebhookConfigurations().Update(ctx, mutating, metav1.UpdateOptions{})
+	_, validatingErr := api.ValidatingWebhookConfigurations().Update(ctx, validating, metav1.UpdateOptions{})
+	return errors.Join(err, validatingErr)
 }
 
 // presented is the certificate that the replica shows to a new connection, whoever signed it.

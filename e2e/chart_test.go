@@ -53,9 +53,7 @@ func objectsIn(t *testing.T, manifests string) rendered {
 		if errors.Is(err, io.EOF) {
 			return objects
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		text, err := yaml.YAMLToJSONStrict(document)
 		if err == nil && string(text) == "null" {
 			continue

@@ -49,6 +49,31 @@ func expectNoError(t *testing.T, err error) {
 	}
 }
 
+// create makes an object by a typed client, such as client.CoreV1().Secrets(namespace).
+func create[T any](t *testing.T, api interface {
+	Create(context.Context, T, metav1.CreateOptions) (T, error)
+}, object T) T {
+	t.Helper()
+	made, err := api.Create(t.Context(), object, metav1.CreateOptions{})
+	expectNoError(t, err)
+	return made
+}
+
+// temporary is create for an object that goes with the test.
+func temporary[T metav1.Object](t *testing.T, api interface {
+	Create(context.Context, T, metav1.CreateOptions) (T, error)
+	Delete(context.Context, string, metav1.DeleteOptions) error
+}, object T) T {
+	t.Helper()
+	made := create(t, api, object)
+	t.Cleanup(func() {
+		if err := api.Delete(context.Background(), made.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Errorf("removing %s: %v", made.GetName(), err)
+		}
+	})
+	return made
+}
+
 // run runs one of the ground's tools ("kubectl", "helm", "pillion") and returns what it
 // wrote to each stream.
 func run(t *testing.T, input, tool string, args ...string) (stdout, stderr string, err error) {
@@ -110,15 +135,7 @@ func newNamespaceCalled(t *testing.T, name string, annotations, labels map[strin
 	own.WarningHandler = w
 	c, err := kubernetes.NewForConfig(own)
 	expectNoError(t, err)
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}}
-	if _, err := c.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := client.CoreV1().Namespaces().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-			t.Errorf("removing namespace %s: %v", name, err)
-		}
-	})
+	temporary(t, c.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}})
 	eventually(t, soon, func() error {
 		_, err := c.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err

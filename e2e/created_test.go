@@ -87,10 +87,7 @@ func TestThePodsOfWorkloadsAreAsTheCommandLineForetells(t *testing.T) {
 	plain := newNamespace(t, nil, map[string]string{injectionLabel: "disabled"})
 	eventually(t, soon, func() error { return n.hasInjection(t, "enabled") })
 	ready := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
-	if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"e2e": node}}, Status: ready}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { remove(t, "node/"+node) })
+	temporary(t, client.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"e2e": node}}, Status: ready})
 
 	workloads := strings.NewReplacer("CONTAINERS", `{containers: [{name: app, image: "a:1"}]}`, "NODE", node).Replace(createdWorkloads)
 	must(t, workloads, "kubectl", "-n", n.name, "apply", "-f", "-")

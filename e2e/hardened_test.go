@@ -57,9 +57,7 @@ func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	ca := newIssuer(t)
 	name := release + "-pillion." + home + ".svc"
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "serving"}, Type: corev1.SecretTypeTLS, Data: ca.signFor(t, name)}
-	if _, err := client.CoreV1().Secrets(home).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(t, client.CoreV1().Secrets(home), secret)
 	pki := shared.WebhookClient()
 	another(t, release, home, append([]string{"--set-file", "templates.own=" + file, "--set-file", "webhook.clientCA=" + filepath.Join(pki, "ca.crt")}, flags([]string{
 		"annotationPrefix=" + prefix, "webhook.name=" + webhooks, "rbac.hardened=true", "certs.provider=files", "certs.files.secretName=" + secret.Name,

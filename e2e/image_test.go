@@ -34,9 +34,7 @@ func readImage(t *testing.T, dir string) (config v1.Config, files []string) {
 			slices.Sort(files)
 			return file.Config, files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 		if header.Typeflag == tar.TypeReg {
 			files = append(files, header.Name)
 		}

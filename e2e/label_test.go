@@ -209,19 +209,13 @@ func TestATenantWhoTakesTheLabelOffDoesNotGetPastARequiredTemplate(t *testing.T)
 // RBAC gives Pillion the right to patch namespaces, and the chart's policy leaves it one label.
 func TestAStolenTokenCanChangeNothingOfANamespaceButPillionsLabel(t *testing.T) {
 	t.Parallel()
-	holdsPillionToItsLabel(t, newHeldNamespace(t), system(ground.Namespace, "pillion"), requiredLabel)
-}
-
-// holdsPillionToItsLabel tries what a thief of the account's token could want of a namespace.
-func holdsPillionToItsLabel(t *testing.T, n *namespace, account, label string) {
-	t.Helper()
-	thief := asUser(t, account, "system:serviceaccounts")
+	n := newNamespace(t, map[string]string{"a": "b"}, map[string]string{"team": "web", "pod-security.kubernetes.io/enforce": "baseline"})
+	thief := asUser(t, system(ground.Namespace, "pillion"), "system:serviceaccounts")
 	try := func(c kubernetes.Interface, patch string) error {
 		_, err := c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	escaped := strings.ReplaceAll(label, "/", "~1")
-	own := `{"op":"add","path":"/metadata/labels/` + escaped + `","value":"true"}`
+	const own = `{"op":"add","path":"/metadata/labels/pillion.dev~1required","value":"true"}`
 	eventually(t, soon, func() error { // API servers take up a new policy after a moment
 		err := try(thief, `[{"op":"add","path":"/metadata/labels/first","value":"y"}]`)
 		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
@@ -250,19 +244,12 @@ func holdsPillionToItsLabel(t *testing.T, n *namespace, account, label string) {
 			t.Errorf("%s: %v, want it refused by the policy", what, err)
 		}
 	}
-	prefix, _, _ := strings.Cut(label, "/")
-	for what, labels := range map[string]string{"put on": `{"` + label + `":"true"}`, "taken off": `{}`} {
-		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":`+labels+`}}`), metav1.PatchOptions{FieldManager: prefix})
+	for what, labels := range map[string]string{"put on": `{"` + requiredLabel + `":"true"}`, "taken off": `{}`} {
+		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":`+labels+`}}`), metav1.PatchOptions{FieldManager: "pillion.dev"})
 		if err != nil {
 			t.Errorf("the label is %s: %v, want it allowed", what, err)
 		}
 	}
-}
-
-// newHeldNamespace is a namespace for holdsPillionToItsLabel.
-func newHeldNamespace(t *testing.T) *namespace {
-	t.Helper()
-	return newNamespace(t, map[string]string{"a": "b"}, map[string]string{"team": "web", "pod-security.kubernetes.io/enforce": "baseline"})
 }
 
 // hasInjection is nil if the namespace's label says so, "" for none.

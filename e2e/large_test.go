@@ -83,9 +83,7 @@ func TestLargeNamespacesTakeTheProcessNotPastItsMemory(t *testing.T) {
 
 	began = time.Now()
 	for _, n := range []int{0, 1} {
-		if err := shared.Scale(t.Context(), ground.Namespace, n); err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, shared.Scale(t.Context(), ground.Namespace, n))
 	}
 	replica = shared.Replicas(ground.Namespace)[0]
 	injects(t, last, "fluent-bit")

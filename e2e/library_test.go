@@ -76,9 +76,7 @@ func newLibraryNamespace(t *testing.T, annotations, labels map[string]string) *n
 	t.Helper()
 	n := newNamespace(t, annotations, labels)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
-	if _, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(t, client.CoreV1().ServiceAccounts(n.name), account)
 	for _, name := range []string{"business-critical", "own"} {
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: 1000}
 		if _, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -117,21 +117,14 @@ func TestUninjectGivesBackWhatTheAPIServerWouldHaveMadeWithoutPillion(t *testing
 		} else {
 			_, err = client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		expectNoError(t, err)
 	}
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Value: 1000}
-	if _, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { remove(t, "priorityclass/"+m.name) })
+	temporary(t, client.SchedulingV1().PriorityClasses(), class)
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 		Type: corev1.LimitTypeContainer, Default: quantities("memory", "256Mi"), DefaultRequest: quantities("memory", "128Mi", "cpu", "50m"),
 	}}}}
-	if _, err := client.CoreV1().LimitRanges(n.name).Create(t.Context(), limits, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(t, client.CoreV1().LimitRanges(n.name), limits)
 	pod := func(annotations map[string]string) *corev1.Pod {
 		p := newPod("web", annotations)
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80}}

@@ -314,15 +314,11 @@ func (n *namespace) provide(t *testing.T, pod *corev1.Pod) {
 	}
 	for name, data := range secrets {
 		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-		if _, err := client.CoreV1().Secrets(n.name).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		create(t, client.CoreV1().Secrets(n.name), object)
 	}
 	for name, data := range configMaps {
 		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
-		if _, err := client.CoreV1().ConfigMaps(n.name).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		create(t, client.CoreV1().ConfigMaps(n.name), object)
 	}
 }
 
@@ -337,9 +333,7 @@ func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
 		"metadata": map[string]any{"name": name, "namespace": n.name},
 		"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": standInImage}}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	file := filepath.Join(shared.(*ground.Node).StaticPods(), name+".json")
 	expectNoError(t, os.WriteFile(file, text, 0o600))
 	mirror := name + "-node"

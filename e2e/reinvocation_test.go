@@ -63,15 +63,7 @@ func calling(server *httptest.Server, path string) admissionregistrationv1.Webho
 // registers makes a configuration of webhooks, which goes with the test.
 func registers(t *testing.T, name string, webhooks ...admissionregistrationv1.MutatingWebhook) {
 	t.Helper()
-	api := client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	if _, err := api.Create(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := api.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	temporary(t, client.AdmissionregistrationV1().MutatingWebhookConfigurations(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks})
 }
 
 // newServer serves handler by TLS where the API server reaches it.

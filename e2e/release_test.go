@@ -146,9 +146,7 @@ func (g *certsGround) usesRelease(t *testing.T, cli, template string) {
 	t.Helper()
 	expectNoError(t, g.Rollout(t.Context(), ground.Namespace))
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("shop"), Annotations: asking(template)}}
-	if _, err := g.client.CoreV1().Namespaces().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(t, g.client.CoreV1().Namespaces(), n)
 	eventually(t, soon, func() error {
 		_, err := g.client.CoreV1().ServiceAccounts(n.Name).Get(t.Context(), "default", metav1.GetOptions{})
 		return err

@@ -50,9 +50,7 @@ func isAllowed(t *testing.T, admin kubernetes.Interface, r right, user string, g
 			},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	return review.Status.Allowed
 }
 
@@ -188,9 +186,7 @@ func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
 	t.Cleanup(func() { remove(t, "-n", proofNamespace, "rolebinding/given") })
 	own := pod()
 	own.Name, own.GenerateName = unique("own"), ""
-	if _, err := admin.Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(t, admin, own)
 	t.Cleanup(func() {
 		now := int64(0)
 		if err := admin.Delete(context.Background(), own.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
@@ -273,9 +269,8 @@ func TestAStolenTokenCanMakeNoTemplateThatIsInjected(t *testing.T) {
 
 	// A mirror that the thief makes injects nothing, and does not stay.
 	name := unique("thief")
-	if _, err := api.Create(t.Context(), object(name, is), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = api.Create(t.Context(), object(name, is), metav1.CreateOptions{})
+	expectNoError(t, err)
 	n := newNamespace(t, nil, nil)
 	began := time.Now()
 	eventually(t, soon, func() error {

@@ -67,9 +67,7 @@ func (n *namespace) deploy(t *testing.T, name string, replicas int32, spec corev
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: spec},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 }
 
 // standInForAKubelet makes the pods of the namespace ready, and says of each native sidecar
@@ -304,9 +302,7 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 // kubeconfig returns a file for a new service account of the namespace.
 func (n *namespace) kubeconfig(t *testing.T, account string) string {
 	t.Helper()
-	if _, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	create(t, client.CoreV1().ServiceAccounts(n.name), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
 	token, err := client.CoreV1().ServiceAccounts(n.name).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	expectNoError(t, err)
 	c := clientcmdapi.NewConfig()

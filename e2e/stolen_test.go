@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -34,25 +32,14 @@ func TestAStolenTokenCannotChangeTheCABundleOfAnothersEntry(t *testing.T) {
 		entry("url.example.com", admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")}),
 		entry("other.example.com", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: ground.Namespace, Name: "other"}}),
 	}}
-	api, rbac := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), client.RbacV1()
-	_, err := api.Create(t.Context(), object, metav1.CreateOptions{})
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
+	temporary(t, client.AdmissionregistrationV1().MutatingWebhookConfigurations(), object)
+	temporary(t, client.RbacV1().ClusterRoles(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{registrationGroup}, Resources: []string{"mutatingwebhookconfigurations"}, ResourceNames: []string{name}, Verbs: []string{"patch"},
-	}}}
-	_, roleErr := rbac.ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
-	binding := &rbacv1.ClusterRoleBinding{
+	}}})
+	temporary(t, client.RbacV1().ClusterRoleBindings(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ground.Namespace, Name: "pillion"}},
-	}
-	_, bindingErr := rbac.ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
-	t.Cleanup(func() {
-		ctx := context.Background()
-		err := errors.Join(api.Delete(ctx, name, metav1.DeleteOptions{}), rbac.ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}), rbac.ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}))
-		if err != nil {
-			t.Error(err)
-		}
 	})
-	expectNoError(t, errors.Join(err, roleErr, bindingErr))
 	bundle, err := publishedBundle(t)
 	expectNoError(t, err)
 	set := func(entry int) error {

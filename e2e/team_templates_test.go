@@ -11,8 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -26,9 +24,7 @@ func ownTemplate(name, fields string) string {
 func (n *namespace) ready(t *testing.T, prefix, name string) (reason, message string) {
 	t.Helper()
 	var object v1alpha1.SidecarTemplate
-	if err := json.Unmarshal([]byte(must(t, "", "kubectl", "get", "namespacedsidecartemplates."+prefix, name, "-n", n.name, "-o", "json")), &object); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal([]byte(must(t, "", "kubectl", "get", "namespacedsidecartemplates."+prefix, name, "-n", n.name, "-o", "json")), &object))
 	for _, c := range object.Status.Conditions {
 		if c.Type == "Ready" && c.ObservedGeneration == object.Generation {
 			return c.Reason, c.Message
@@ -261,31 +257,21 @@ func worstTemplate(namespace string, i, round int) []byte {
 	return data
 }
 
-// unlimited is a client that asks as often as it is told to.
-func unlimited(t *testing.T) kubernetes.Interface {
-	t.Helper()
-	own := rest.CopyConfig(config)
-	own.QPS = -1
-	c, err := kubernetes.NewForConfig(own)
-	expectNoError(t, err)
-	return c
-}
-
-func applyTheWorst(ctx context.Context, client kubernetes.Interface, namespace string, i, round int) error {
+func applyTheWorst(ctx context.Context, namespace string, i, round int) error {
 	path := []string{"/apis/pillion.dev/v1alpha1/namespaces", namespace, "namespacedsidecartemplates", fmt.Sprint("worst-", i)}
 	return client.CoreV1().RESTClient().Patch("application/apply-patch+yaml").AbsPath(path...).Param("fieldManager", "tenant").Param("force", "true").
 		Body(bytes.NewReader(worstTemplate(namespace, i, round))).Do(ctx).Error()
 }
 
 // writeTheWorst has tenants write their worst templates until ctx ends.
-func writeTheWorst(ctx context.Context, client kubernetes.Interface, namespaces []*namespace) string {
+func writeTheWorst(ctx context.Context, namespaces []*namespace) string {
 	var mu sync.Mutex
 	written, refused := 0, map[string]int{}
 	many(len(namespaces), func(tenant int) {
 		for round := 0; ctx.Err() == nil; round++ {
 			next := time.After(500 * time.Millisecond)
 			for i := 0; i < 20 && ctx.Err() == nil; i++ {
-				err := applyTheWorst(ctx, client, namespaces[tenant].name, (tenant+i)%20, round)
+				err := applyTheWorst(ctx, namespaces[tenant].name, (tenant+i)%20, round)
 				mu.Lock()
 				switch {
 				case err == nil:
@@ -306,7 +292,7 @@ func writeTheWorst(ctx context.Context, client kubernetes.Interface, namespaces 
 }
 
 // newNamespaceOfTheWorst is a namespace with the worst templates that are allowed in force.
-func newNamespaceOfTheWorst(t *testing.T, client kubernetes.Interface) *namespace {
+func newNamespaceOfTheWorst(t *testing.T) *namespace {
 	t.Helper()
 	n := newNamespace(t, nil, nil)
 	each := func(do func(i int)) {
@@ -316,7 +302,7 @@ func newNamespaceOfTheWorst(t *testing.T, client kubernetes.Interface) *namespac
 			}
 		}
 	}
-	each(func(i int) { expectNoError(t, applyTheWorst(t.Context(), client, n.name, i, 0)) })
+	each(func(i int) { expectNoError(t, applyTheWorst(t.Context(), n.name, i, 0)) })
 	each(func(i int) { n.waitReady(t, fmt.Sprint("worst-", i), "Compiled") })
 	return n
 }

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -42,18 +40,9 @@ func newTeam(t *testing.T, annotations, labels map[string]string) *team {
 	t.Helper()
 	at := &team{namespace: newNamespaceCalled(t, asLongAsShop(), annotations, labels), folder: t.TempDir()}
 	at.kubeconfig = filepath.Join(at.folder, "kubeconfig")
-	user := []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "team"}}
-	own := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "own-namespace"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"namespaces"}}}}
-	if _, err := client.RbacV1().Roles(at.name).Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, role := range []rbacv1.RoleRef{{Kind: "ClusterRole", Name: "edit"}, {Kind: "Role", Name: own.Name}} {
-		role.APIGroup = rbacv1.GroupName
-		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "team-" + role.Name}, Subjects: user, RoleRef: role}
-		if _, err := client.RbacV1().RoleBindings(at.name).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	must(t, "", "kubectl", "-n", at.name, "create", "role", "own-namespace", "--verb=get,patch", "--resource=namespaces")
+	must(t, "", "kubectl", "-n", at.name, "create", "rolebinding", "team-edit", "--clusterrole=edit", "--user=team")
+	must(t, "", "kubectl", "-n", at.name, "create", "rolebinding", "team-own-namespace", "--role=own-namespace", "--user=team")
 	c, err := clientcmd.LoadFromFile(shared.Kubeconfig())
 	expectNoError(t, err)
 	for _, user := range c.AuthInfos {

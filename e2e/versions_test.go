@@ -19,17 +19,12 @@ func TestTemplatesOfASecondServedVersionAreInForce(t *testing.T) {
 	t.Parallel()
 	g := newOwnGround(t, ground.FromEnvironment())
 	g.run(t, "helm", ground.InstallArgs(g, checkout.Chart(), "--set", "replicas=1")...)
-	if err := g.Rollout(t.Context(), ground.Namespace); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, g.Rollout(t.Context(), ground.Namespace))
 	apply := func(name, version string) {
 		t.Helper()
 		text := strings.Replace(manifest{name: name, spec: sidecarSpec}.yaml(), "v1alpha1", version, 1)
-		cmd := exec.CommandContext(t.Context(), g.Tool("kubectl"), "apply", "-f", "-")
-		cmd.Env, cmd.Stdin = g.Env(), strings.NewReader(text)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("applying %s as %s: %v\n%s", name, version, err, out)
-		}
+		_, _, err := ground.Exec(t.Context(), g, text, "kubectl", "apply", "-f", "-")
+		expectNoError(t, err)
 	}
 	inForceAs := func(name string) {
 		t.Helper()
@@ -66,9 +61,7 @@ func TestTemplatesOfASecondServedVersionAreInForce(t *testing.T) {
 func (g *certsGround) serve(t *testing.T, storage string) {
 	t.Helper()
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := json.Unmarshal([]byte(g.run(t, "kubectl", "get", "crd", "sidecartemplates.pillion.dev", "-o", "json")), &crd); err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, json.Unmarshal([]byte(g.run(t, "kubectl", "get", "crd", "sidecartemplates.pillion.dev", "-o", "json")), &crd))
 	var versions []apiextensionsv1.CustomResourceDefinitionVersion
 	for _, name := range []string{"v1alpha1", "v1beta1"} {
 		version := *crd.Spec.Versions[0].DeepCopy()
@@ -76,9 +69,7 @@ func (g *certsGround) serve(t *testing.T, storage string) {
 		versions = append(versions, version)
 	}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"versions": versions}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expectNoError(t, err)
 	g.run(t, "kubectl", "patch", "crd", "sidecartemplates.pillion.dev", "--type=merge", "-p", string(patch))
 }
 

@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 )
 
 // A cause is why a pod runs without its sidecar.
@@ -17,9 +21,6 @@ type cause struct {
 	// remedy are the commands that bring the sidecar; those of the admin come first.
 	admin, remedy []string
 }
-
-// causesSeen is where the transcripts are, below docs.
-const causesSeen = "../e2e/testdata/causes.md"
 
 // The commands by which a team looks at its pods.
 const (
@@ -87,39 +88,41 @@ var causes = []cause{
 		remedy: []string{podPatch(`{"metadata":{"annotations":{"team-logs.pillion.dev/level":"debug"}}}`)}},
 }
 
-// From the symptom to the sidecar: ten causes, each with what explain says and the remedy. The test
-// runs alone: explain lists the templates that there are, and other tests have some.
+// backquoted are the parts of a page's line that are code.
+var backquoted = regexp.MustCompile("`([^`]+)`")
+
+// From the symptom to the sidecar: ten causes, each with what explain says and the remedy, as the table of
+// docs/troubleshoot/README.md has them. The test runs alone: explain lists the templates that there are,
+// and other tests have some.
 func TestTenCausesOfAMissingSidecarAreFoundAndMended(t *testing.T) {
 	page, err := os.ReadFile(checkout.Path("docs/troubleshoot/README.md"))
 	expectNoError(t, err)
-	for _, c := range causes {
-		for _, command := range append(c.admin, c.remedy...) {
-			if !strings.Contains(string(page), "`"+command+"`") {
-				t.Errorf("docs/troubleshoot/README.md lacks the remedy for %q: %s", c.title, command)
-			}
-		}
-	}
 	teamReadsTemplates(t)
 	for _, c := range causes {
 		for _, template := range c.templates {
 			template.apply(t)
 		}
 	}
-	names := map[string]bool{}
 	t.Run("each", func(t *testing.T) {
 		for _, c := range causes {
-			names[c.title] = true
 			t.Run(c.title, func(t *testing.T) {
 				t.Parallel()
-				c.isMended(t)
+				c.isMended(t, string(page))
 			})
 		}
 	})
-	records(t, causesSeen, names)
 }
 
-// isMended produces the cause, and records how it shows, what is done and what comes of it.
-func (c cause) isMended(t *testing.T) {
+// isMended produces the cause, and does what the page says where one sees what the page says.
+func (c cause) isMended(t *testing.T, page string) {
+	commands := append(slices.Clone(c.admin), c.remedy...)
+	rows := slices.Collect(strings.Lines(page))
+	row := slices.IndexFunc(rows, func(line string) bool {
+		return strings.HasPrefix(line, "| `") && strings.Contains(line, "`"+commands[0]+"`")
+	})
+	if row < 0 {
+		t.Fatalf("docs/troubleshoot/README.md has no row with %s", commands[0])
+	}
 	asks := c.namespace
 	if asks == nil {
 		asks = asking("fluent-bit")
@@ -127,8 +130,8 @@ func (c cause) isMended(t *testing.T) {
 	at := newTeam(t, maps.Clone(asks), c.labels)
 	for _, template := range c.templates {
 		eventually(t, soon, func() error {
-			if out, err := ofTemplate(t, template.name); err != nil || out != "True" {
-				return fmt.Errorf("the template %s is not ready: %q (%w)", template.name, out, err)
+			if status := template.status(t); !meta.IsStatusConditionTrue(status.Conditions, "Ready") {
+				return fmt.Errorf("the template %s is not ready: %s", template.name, pretty(status))
 			}
 			return nil
 		})
@@ -137,33 +140,26 @@ func (c cause) isMended(t *testing.T) {
 	at.write(t, "web.yaml", c.text())
 	at.seen(t, "kubectl apply -f web.yaml")
 	at.settle(t, c.mistake)
-	text, symptom := at.seen(t, c.late...), at.seen(t, lookSidecars)
-	if strings.Contains(symptom, c.sidecar) {
+	at.seen(t, c.late...)
+	if symptom := at.seen(t, lookSidecars); strings.Contains(symptom, c.sidecar) {
 		t.Fatalf("the sidecar is there:\n%s", symptom)
 	}
-	text += symptom
-	if len(c.told) > 0 {
-		text += at.seen(t, lookAt)
+	why := strings.Join(strings.Fields(at.asAdmin().seen(t, lookWhy)), " ")
+	sees, _, _ := strings.Cut(rows[row][len("| "):], " | ")
+	for _, code := range backquoted.FindAllStringSubmatch(sees, -1) {
+		if text, _, _ := strings.Cut(code[1], "…"); !strings.Contains(why, text) {
+			t.Errorf("explain does not say %s, as the page has it: %s", code[1], why)
+		}
 	}
-	text += at.asAdmin().seen(t, lookWhy)
 	for _, command := range c.admin {
-		text += at.asAdmin().seen(t, command)
+		at.asAdmin().seen(t, command)
 	}
 	if len(c.admin) > 0 {
 		injects(t, at.namespace, c.sidecar)
 	}
-	text += at.seen(t, append(c.remedy, restarted)...)
+	text := at.seen(t, append(c.remedy, restarted)...)
 	at.waitPods(t, 1, "") // the new one alone
-	now := at.seen(t, lookSidecars)
-	if !strings.Contains(now, c.sidecar) {
+	if now := at.seen(t, lookSidecars); !strings.Contains(now, c.sidecar) {
 		t.Errorf("the remedy brings no %s:\n%s%s", c.sidecar, text, now)
 	}
-	recorded(t, causesSeen, c.title, func(string) string { return text + now })
-}
-
-// ofTemplate is the status of the template's condition Ready.
-func ofTemplate(t *testing.T, name string) (string, error) {
-	t.Helper()
-	out, _, err := run(t, "", "kubectl", "get", "sidecartemplate", name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
-	return out, err
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -132,7 +131,7 @@ webhooks:
 }
 
 // Each damage is found by its check, and the first command of the remedy mends it. What is done to the
-// release itself is told by TestTheRemediesOfCheckBringTheReleaseBack.
+// release itself, and by other programs, is told in remedies_test.go.
 func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 	soundly(t)
 	own := func(annotations, labels map[string]string) func(t *testing.T) string {
@@ -149,7 +148,7 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 		// do returns what the finding names.
 		do            func(t *testing.T) string
 		check, result string
-		// remedy is what the command that is run begins with; "" where the reader has to choose.
+		// remedy is what the command that is run begins with.
 		remedy string
 	}{
 		"what teams do": {
@@ -183,12 +182,6 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 		"the label alone": {
 			{own(nil, map[string]string{injectionLabel: "enabled"}), "labels-by-hand", "warning", "kubectl annotate namespace"},
 		},
-		"what other programs do": {
-			{func(t *testing.T) string {
-				foreignWebhook(t, "strict", "Fail", ground.Namespace)
-				return "mutatingwebhookconfiguration/strict"
-			}, "webhooks", "warning", ""},
-		},
 		"a copy of a configuration": {
 			{func(t *testing.T) string {
 				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
@@ -200,34 +193,6 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 				}
 				return copied.Name + " is not part of the chart, and its entry"
 			}, "entries", "failed", "kubectl delete mutatingwebhookconfiguration copy-"},
-		},
-		"a right taken, and the caBundle emptied": {
-			{func(t *testing.T) string {
-				roles, ctx := client.RbacV1().ClusterRoles(), context.Background()
-				role, err := roles.Get(ctx, ground.Release+"-"+ground.Namespace, metav1.GetOptions{})
-				expectNoError(t, err)
-				for _, rule := range role.Rules {
-					for i, verb := range rule.Verbs {
-						if verb == "patch" && slices.Contains(rule.Resources, "validatingwebhookconfigurations") {
-							rule.Verbs[i] = "none"
-						}
-					}
-				}
-				if _, err := roles.Update(ctx, role, metav1.UpdateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				return "patch validatingwebhookconfigurations.admissionregistration.k8s.io " + configuration
-			}, "server-rights", "failed", "helm"},
-			{func(t *testing.T) string {
-				eventually(t, soon, func() error { // until the right is gone, it is written again at once
-					must(t, "", "kubectl", "patch", "validatingwebhookconfiguration", configuration, "--type=json", "-p", `[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]`)
-					if result, found := checking(t).find("ca-bundles", "validatingwebhookconfiguration"); result != "failed" || len(found) != 1 {
-						return fmt.Errorf("ca-bundles %s: %v", result, found)
-					}
-					return nil
-				})
-				return "validatingwebhookconfiguration/" + configuration + " has no certificate"
-			}, "ca-bundles", "failed", ""},
 		},
 	} {
 		t.Run(round, func(t *testing.T) {
@@ -244,22 +209,14 @@ func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 					if severe := result == d.result || result == "failed"; !severe || len(found) != 1 || found[0].Result != d.result || len(found[0].Remedy) == 0 || c.Sound && d.result == "failed" {
 						return fmt.Errorf("%s is %s, want %s about %s: %v; sound %v", d.check, result, d.result, about[i], found, c.Sound)
 					}
-					command := slices.IndexFunc(found[0].Remedy, func(command string) bool { return d.remedy != "" && strings.HasPrefix(command, d.remedy) })
-					switch {
-					case command >= 0:
-						remedies[found[0].Remedy[command]] = true
-					case d.remedy != "":
-						t.Errorf("the remedy of %s is %q", d.check, found[0].Remedy)
+					command := slices.IndexFunc(found[0].Remedy, func(command string) bool { return strings.HasPrefix(command, d.remedy) })
+					if command < 0 {
+						return fmt.Errorf("the remedy of %s is %q", d.check, found[0].Remedy)
 					}
+					remedies[found[0].Remedy[command]] = true
 				}
 				return nil
 			})
-			if len(remedies) == 0 {
-				if strict := checking(t, "--strict"); strict.exit != 1 {
-					t.Error("--strict finds it sound")
-				}
-				return
-			}
 			for command := range remedies {
 				mends(t, []string{command}, "TEMPLATE", "fluent-bit")
 			}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -26,7 +28,7 @@ func TestHelmTemplateWithoutAClusterGivesWhatIsInstalled(t *testing.T) {
 	}
 }
 
-// The template with a mistake is there before anybody refuses it.
+// What Pillion writes into the status of a template is told in guard_test.go.
 func TestGitOpsToolsSeeWhetherATemplateIsReady(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(checkout.Path("docs", "how-to", "gitops.md"))
@@ -37,40 +39,24 @@ func TestGitOpsToolsSeeWhetherATemplateIsReady(t *testing.T) {
 			check = b.Text
 		}
 	}
-	g := newCertsGround(t)
-	g.install(t, false)
-	good := manifest{name: "good", spec: sidecarSpec}.yaml()
-	bad := strings.NewReplacer("name: good", "name: bad", "${params.", "${parms.").Replace(good)
-	for _, text := range []string{good, bad} {
-		g.run(t, "kubectl", "create", "-f", inFile(t, "template.yaml", text))
-	}
-	healths := func(name string) (argo, flux string) {
-		t.Helper()
+	for of, want := range map[string]string{
+		"": "Progressing Current", // before Pillion has looked at it
+		"{observedGeneration: 1, conditions: [{type: Ready, status: 'True', reason: Compiled, message: It compiles.}]}":         "Healthy Current",
+		"{observedGeneration: 1, conditions: [{type: Ready, status: 'False', reason: TemplateInvalid, message: It does not.}]}": "Degraded InProgress",
+	} {
 		var object unstructured.Unstructured
-		text := g.run(t, "kubectl", "get", "sidecartemplate", name, "-o", "json")
-		expectNoError(t, object.UnmarshalJSON([]byte(text)))
-		result, err := status.Compute(&object)
+		text, err := yaml.YAMLToJSON([]byte("{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: side, generation: 1}, status: " + cmp.Or(of, "{}") + "}"))
+		expectNoError(t, err)
+		expectNoError(t, object.UnmarshalJSON(text))
+		flux, err := status.Compute(&object)
 		expectNoError(t, err)
 		l := lua.NewState()
 		defer l.Close()
 		l.SetGlobal("obj", luaValue(l, object.Object))
 		expectNoError(t, l.DoString(check))
-		health := l.Get(-1).(*lua.LTable)
-		if health.RawGetString("message").String() == "" {
-			t.Errorf("the health of %s has no message", name)
-		}
-		return health.RawGetString("status").String(), result.Status.String()
-	}
-	for _, name := range []string{"good", "bad"} {
-		if argo, _ := healths(name); argo != "Progressing" {
-			t.Errorf("before Pillion has looked at it, %s is %s", name, argo)
-		}
-	}
-	g.scale(t)
-	for name, want := range map[string]string{"good": "Healthy Current", "bad": "Degraded InProgress"} {
-		g.run(t, "kubectl", "wait", "sidecartemplate/"+name, "--for=jsonpath={.status.observedGeneration}", "--timeout=20s")
-		if argo, flux := healths(name); argo+" "+flux != want {
-			t.Errorf("%s is %s for Argo CD and %s for Flux, want %s", name, argo, flux, want)
+		argo := l.Get(-1).(*lua.LTable)
+		if got := argo.RawGetString("status").String() + " " + flux.Status.String(); got != want || argo.RawGetString("message").String() == "" {
+			t.Errorf("with the status %s it is %s for Argo CD and Flux (%s), want %s", of, got, argo.RawGetString("message"), want)
 		}
 	}
 }

@@ -43,6 +43,8 @@ func workloadOf(kind, name, own, annotations, container string) string {
 	switch kind {
 	case "StatefulSet":
 		begin = "serviceName: db, " + begin
+	case "ReplicationController":
+		version, begin = "v1", "selector: {app: web}, template: {"
 	case "Job":
 		version, begin, restart = "batch/v1", "template: {", "restartPolicy: Never, "
 	case "CronJob":

@@ -90,25 +90,13 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 	team := unique("team")
 	n := newNamespace(t, asking(name), map[string]string{"team": team})
 	requiredFor(team, sidecarSpec).apply(t) // its label comes by a write of Pillion's own
-	kinds := map[string]string{"ReplicaSet": "apps/v1", "Deployment": "apps/v1", "CronJob": "batch/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1", "Job": "batch/v1", "ReplicationController": "v1"}
-	for kind, version := range kinds {
-		spec := fmt.Sprintf(`"template": {"metadata": {"labels": {"app": %q}, "annotations": {"%s.pillion.dev/log-level": "loud"}}, "spec": {"containers": [{"name": "app", "image": "busybox"}]}}`, strings.ToLower(kind), name)
-		switch kind {
-		case "Job":
-			spec = strings.Replace(spec, `"spec": {`, `"spec": {"restartPolicy": "Never", `, 1)
-		case "CronJob":
-			spec = `"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {` + strings.Replace(spec, `"spec": {`, `"spec": {"restartPolicy": "Never", `, 1) + `}}`
-		case "ReplicationController":
-			spec += `, "replicas": 1, "selector": {"app": "replicationcontroller"}`
-		default:
-			spec += fmt.Sprintf(`, "selector": {"matchLabels": {"app": %q}}`, strings.ToLower(kind))
-		}
-		must(t, fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "metadata": {"name": "refused"}, "spec": {%s}}`, version, kind, spec), "kubectl", "-n", n.name, "apply", "-f", "-")
+	kinds := []string{"ReplicaSet", "Deployment", "CronJob", "StatefulSet", "Job", "ReplicationController"}
+	for _, kind := range append(kinds, "DaemonSet") { // which creates no pods where there are no nodes
+		must(t, workloadOf(kind, "refused", "", name+".pillion.dev/log-level: loud", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
 	}
 	must(t, "", "kubectl", "-n", n.name, "create", "job", "refused-now", "--from=cronjob/refused")
 	// A preview of pods that are injected reads what limits them.
 	must(t, workloadOf("Deployment", "injected", "", "", ""), "kubectl", "-n", n.name, "apply", "--dry-run=server", "-f", "-")
-	delete(kinds, "DaemonSet") // it creates no pods where there are no nodes
 	eventually(t, soon, func() error {
 		list, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -118,7 +106,7 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 		for _, e := range list.Items {
 			told[e.Regarding.Kind] = told[e.Regarding.Kind] || e.ReportingController == "pillion" && e.Regarding.Name == "refused" && e.Regarding.UID != ""
 		}
-		for kind := range kinds {
+		for _, kind := range kinds {
 			if !told[kind] {
 				return fmt.Errorf("no event of Pillion on the %s:\n%s", kind, pretty(list.Items))
 			}
@@ -127,9 +115,8 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 	})
 	// A template that is shown and not served, and one that is shown as it is not, Pillion puts right.
 	showFalsely(t, "environment")
-	if _, err := thiefsTemplates(t).Create(t.Context(), manifest{name: unique("thief"), spec: sidecarSpec}.unstructured(t, map[string]string{mirrorLabel: "true"}), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err := thiefsTemplates(t).Create(t.Context(), manifest{name: unique("thief"), spec: sidecarSpec}.unstructured(t, map[string]string{mirrorLabel: "true"}), metav1.CreateOptions{})
+	expectNoError(t, err)
 	// Deleting a template has Pillion read what workloads and pods name.
 	if _, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", name, "--dry-run=server"); err == nil {
 		t.Errorf("a template that a namespace names may be deleted: %s", stderr)

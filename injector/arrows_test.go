@@ -63,7 +63,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"controller/reconcile":    append(clients, module),
 		"controller/rights":       append(clients, "k8s.io/client-go", module),
 		"controller/waiting":      append(clients, "k8s.io", module),
-		"controller/clientset":    {"net/http", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
+		"controller/clientset":    {"k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range importsOf(t, pkg) {
 			if slices.Contains([]string{module + "controller/reconcile", module + "controller/waiting", module + "injector/owner", module + "templates/nearest", module + "templates/show"}, imported) {

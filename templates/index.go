@@ -104,16 +104,6 @@ func (x *index) find(found []int, namespace, pod map[string]string) []int {
 	return found
 }
 
-// selects reports whether a template matches.
-func (x *index) selects(namespace, pod map[string]string) bool {
-	found := false
-	x.each(namespace, pod, func(int) bool {
-		found = true
-		return false
-	})
-	return found
-}
-
 // each calls f for the places of the templates that match, once each and in no order, until
 // it returns false.
 func (x *index) each(namespace, pod map[string]string, f func(place int) bool) {

@@ -43,10 +43,10 @@ func (s *Set) selects(namespace Namespace, required bool) bool {
 		return !found
 	}
 	if namespace.Name != "" {
-		s.bySelection().each(namespace.Labels, nil, is)
+		s.selecting.each(namespace.Labels, nil, is)
 		return found
 	}
-	for place, selected := range s.bySelection().selected {
+	for place, selected := range s.selecting.selected {
 		if mayMatch(selected.namespace, namespace.Labels) && !is(place) {
 			break
 		}

@@ -83,10 +83,9 @@ type Set struct {
 	// matching finds the entries with a match that are not required. Those that are see
 	// other labels of the pod.
 	matching, requiredMatching index
-	// requiredSomewhere finds the required entries of a namespace, whatever the pods are.
-	requiredSomewhere index
-	// selecting finds entries by the namespaces that they select.
-	selecting *selecting
+	// selecting finds all entries with a match by the namespaces that they select, whatever the
+	// pods are.
+	selecting index
 	reads     *NamespaceReads
 	// origin is the set that this one is a copy of, with other namespaces.
 	origin *Set
@@ -126,7 +125,7 @@ func newSet(entries []Entry) *Set {
 	for _, e := range entries {
 		last[e.Name] = e
 	}
-	s := &Set{byName: make(map[string]int, len(last)), selecting: &selecting{}}
+	s := &Set{byName: make(map[string]int, len(last))}
 	s.origin = s
 	var canaries []Entry
 	for _, e := range last {
@@ -145,7 +144,7 @@ func newSet(entries []Entry) *Set {
 
 // file notes how each entry is found.
 func (s *Set) file() {
-	matching, required, somewhere := map[int]selected{}, map[int]selected{}, map[int]selected{}
+	matching, required, selecting := map[int]selected{}, map[int]selected{}, map[int]selected{}
 	s.reads = &NamespaceReads{selected: map[string]bool{}, labels: map[string]bool{}, annotations: map[string]bool{}}
 	for place, e := range s.entries {
 		s.byName[e.Name] = place
@@ -157,15 +156,17 @@ func (s *Set) file() {
 			s.required = append(s.required, place)
 		}
 		namespace, pod, ok := e.Match()
-		switch {
-		case ok && e.Required():
+		if !ok {
+			continue
+		}
+		selecting[place] = selected{namespace, labels.Everything()}
+		if e.Required() {
 			required[place] = selected{namespace, pod}
-			somewhere[place] = selected{namespace, labels.Everything()}
-		case ok:
+		} else {
 			matching[place] = selected{namespace, pod}
 		}
 	}
-	s.matching, s.requiredMatching, s.requiredSomewhere = newIndex(matching), newIndex(required), newIndex(somewhere)
+	s.matching, s.requiredMatching, s.selecting = newIndex(matching), newIndex(required), newIndex(selecting)
 }
 
 func compareEntries(a, b Entry) int {
@@ -284,5 +285,20 @@ func (s *Set) Matching(namespace, pod, requiredPod map[string]string) []int {
 // RequiredIn reports whether a required entry selects the namespace with these labels,
 // whatever the pod's labels are.
 func (s *Set) RequiredIn(namespace map[string]string) bool {
-	return s.requiredSomewhere.selects(namespace, nil)
+	found := false
+	s.selecting.each(namespace, nil, func(place int) bool {
+		found = s.entries[place].Required()
+		return !found
+	})
+	return found
+}
+
+// Selecting returns the places of the entries whose match selects a namespace with these
+// labels, whatever the pods are, in no order.
+func (s *Set) Selecting(namespace map[string]string) []int {
+	found := s.selecting.find(nil, namespace, nil)
+	if s.own != nil {
+		found = s.following(found, s.own.Selecting(namespace))
+	}
+	return found
 }

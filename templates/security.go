@@ -15,10 +15,14 @@ import (
 func (r *renderer) restrict(fragment map[string]any) error {
 	spec, _ := fragment["spec"].(map[string]any)
 	surrounding := r.surrounding(spec)
-	var restricted map[string]any
+	spec = maps.Clone(spec)
 	for _, list := range containerLists {
-		items, _ := spec[list].([]any)
-		var changed []any
+		items, ok := spec[list].([]any)
+		if !ok {
+			continue
+		}
+		items = slices.Clone(items)
+		spec[list], fragment["spec"] = items, spec
 		for i, item := range items {
 			container, _ := item.(map[string]any)
 			if container["image"] == nil || directive.Of(item).Delete {
@@ -31,23 +35,10 @@ func (r *renderer) restrict(fragment map[string]any) error {
 			if err := r.run.Spend(bytes, (*manifest.Path)(nil).Fields("spec", "inject", "spec", list)); err != nil {
 				return err
 			}
-			if changed == nil {
-				changed = slices.Clone(items)
-			}
 			container = maps.Clone(container)
 			container["securityContext"] = security
-			changed[i] = container
+			items[i] = container
 		}
-		if changed == nil {
-			continue
-		}
-		if restricted == nil {
-			restricted = maps.Clone(spec)
-		}
-		restricted[list] = changed
-	}
-	if restricted != nil {
-		fragment["spec"] = restricted
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 )
@@ -120,6 +121,15 @@ func Containers(pod *corev1.Pod) []Placed {
 		all = append(all, Placed{c, "containers"})
 	}
 	return all
+}
+
+// Names returns the names of the init containers and the containers of a pod.
+func Names(pod *corev1.Pod) sets.Set[string] {
+	names := sets.Set[string]{}
+	for _, c := range Containers(pod) {
+		names.Insert(c.Name)
+	}
+	return names
 }
 
 // IsNative reports whether an init container is a native sidecar.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -232,32 +232,18 @@ func withoutStatus(pod map[string]any, key string) map[string]any {
 	}
 	unlabelled := mark.LabelsOf(key).Without(pod)
 	metadata, _ = unlabelled["metadata"].(map[string]any)
-	metadata = with(metadata, "annotations", without(annotations, key))
+	pod, metadata, annotations = maps.Clone(pod), maps.Clone(metadata), maps.Clone(annotations)
+	delete(annotations, key)
+	pod["metadata"], metadata["annotations"] = metadata, annotations
 	for _, section := range []string{"annotations", "labels"} {
 		if rest, ok := metadata[section].(map[string]any); ok && len(rest) == 0 {
-			metadata = without(metadata, section)
+			delete(metadata, section)
 		}
 	}
 	if len(metadata) == 0 {
-		return without(pod, "metadata")
+		delete(pod, "metadata")
 	}
-	return with(pod, "metadata", metadata)
-}
-
-func with(object map[string]any, key string, value any) map[string]any {
-	changed := without(object, key)
-	changed[key] = value
-	return changed
-}
-
-func without(object map[string]any, key string) map[string]any {
-	rest := make(map[string]any, len(object))
-	for k, v := range object {
-		if k != key {
-			rest[k] = v
-		}
-	}
-	return rest
+	return pod
 }
 
 // diff returns how two objects differ as YAML with sorted keys.
@@ -278,5 +264,3 @@ func asYAML(object map[string]any) string {
 	}
 	return text
 }
-
-func equal(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }

@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -40,7 +41,7 @@ func (c *folderCase) compare(got result, update bool) {
 		problem = "the pod is admitted, and " + errorFile + " expects it to be refused"
 	case refused:
 		problem = refusalProblem(lines(wantError), got)
-	case !equal(wantPod, got.pod):
+	case !reflect.DeepEqual(wantPod, got.pod):
 		problem = "the pod is not the one of " + wantFile + " (-want +got):\n" + diff(wantPod, got.pod, wantFile, "got")
 	}
 	switch {

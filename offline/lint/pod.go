@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/pod-security-admission/api"
 
@@ -18,12 +19,9 @@ import (
 
 // injected checks the pod that a template gives.
 func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment map[string]any) {
-	there := map[string]bool{}
-	for _, c := range apirules.Containers(before) {
-		there[c.Name] = true
-	}
+	there := apirules.Names(before)
 	for _, c := range apirules.Containers(after) {
-		if !there[c.Name] {
+		if !there.Has(c.Name) {
 			j.sidecar(s, c, after)
 		}
 	}
@@ -32,7 +30,7 @@ func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment 
 		path, line := j.field(p)
 		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Path: path, Line: line, Message: p.Message + volumeHint(p, after)})
 	}
-	j.references(s, before, after)
+	j.references(before, after, there)
 }
 
 // volumeHint says what to do about a mount without its volume.
@@ -67,13 +65,10 @@ func (j *judged) field(p apirules.Problem) (path string, line int) {
 
 // references warns of names that the API server accepts, and that the node finds nothing by:
 // the containers do not start, or never become ready.
-func (j *judged) references(s samples.Sample, before, after *corev1.Pod) {
-	had := map[string]bool{}
+func (j *judged) references(before, after *corev1.Pod, there sets.Set[string]) {
+	had := sets.Set[string]{}
 	for _, v := range before.Spec.Volumes {
-		had["volume "+v.Name] = true
-	}
-	for _, c := range apirules.Containers(before) {
-		had[c.Name] = true
+		had.Insert(v.Name)
 	}
 	for _, v := range after.Spec.Volumes {
 		name, of := "", ""
@@ -83,12 +78,12 @@ func (j *judged) references(s samples.Sample, before, after *corev1.Pod) {
 		case v.Secret != nil:
 			name, of = v.Secret.SecretName, "Secret"
 		}
-		if name != "" && !had["volume "+v.Name] && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		if name != "" && !had.Has(v.Name) && len(validation.IsDNS1123Subdomain(name)) > 0 {
 			j.about("reference", Warning, fmt.Sprintf("the volume %s is of the %s %q, and none can have that name: the pod's containers never start", v.Name, of, name), "volumes", v.Name)
 		}
 	}
 	for _, c := range apirules.Containers(after) {
-		if had[c.Name] {
+		if there.Has(c.Name) {
 			continue
 		}
 		ports := map[string]bool{}
@@ -148,8 +143,8 @@ func untagged(image string) bool {
 }
 
 // order checks the positions of the containers.
-func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragment map[string]any) {
-	if first := after.Spec.Containers; len(first) > 0 && !there[first[0].Name] && after.Annotations["kubectl.kubernetes.io/default-container"] == "" {
+func (j *judged) order(before, after *corev1.Pod, there sets.Set[string], fragment map[string]any) {
+	if first := after.Spec.Containers; len(first) > 0 && !there.Has(first[0].Name) && after.Annotations["kubectl.kubernetes.io/default-container"] == "" {
 		j.about("default-container", Warning, fmt.Sprintf("the container %s comes before the pod's own containers, so kubectl logs and exec use it by default; remove $position, or set the annotation kubectl.kubernetes.io/default-container", first[0].Name), "containers", first[0].Name)
 	}
 	if len(before.Spec.InitContainers) > 0 {
@@ -159,16 +154,16 @@ func (j *judged) order(before, after *corev1.Pod, there map[string]bool, fragmen
 		for _, item := range items {
 			c, _ := item.(map[string]any)
 			name, _ := c["name"].(string)
-			extends = extends || there[name]
+			extends = extends || there.Has(name)
 		}
-		own := slices.IndexFunc(after.Spec.InitContainers, func(c corev1.Container) bool { return there[c.Name] })
+		own := slices.IndexFunc(after.Spec.InitContainers, func(c corev1.Container) bool { return there.Has(c.Name) })
 		for i := range after.Spec.InitContainers {
-			if c := &after.Spec.InitContainers[i]; extends && i > own && !there[c.Name] && apirules.IsNative(c) {
+			if c := &after.Spec.InitContainers[i]; extends && i > own && !there.Has(c.Name) && apirules.IsNative(c) {
 				j.about("init-order", Warning, fmt.Sprintf("the sidecar %s starts after the pod's init containers, which the template extends too: they run without it; put it first ($position: First), or extend only App", c.Name), "initContainers", c.Name)
 			}
 		}
 	}
-	if c := after.Spec.InitContainers; len(c) > 0 && !there[c[0].Name] && apirules.IsNative(&c[0]) && len(before.Spec.InitContainers) > 0 {
+	if c := after.Spec.InitContainers; len(c) > 0 && !there.Has(c[0].Name) && apirules.IsNative(&c[0]) && len(before.Spec.InitContainers) > 0 {
 		j.placedFirst(c[0].Name)
 	}
 }

@@ -84,13 +84,10 @@ func Troubles(in Input) []Trouble {
 		return nil
 	}
 	p := prediction{Input: in, before: before, after: after, said: map[string]bool{}, named: map[string][]apirules.Placed{}}
-	had := map[string]bool{}
-	for _, c := range apirules.Containers(before) {
-		had[c.Name] = true
-	}
+	had := apirules.Names(before)
 	for _, c := range apirules.Containers(after) {
 		p.named[c.Name] = append(p.named[c.Name], c)
-		if !had[c.Name] {
+		if !had.Has(c.Name) {
 			p.sidecars = append(p.sidecars, c)
 		}
 	}

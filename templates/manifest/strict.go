@@ -48,10 +48,8 @@ func (s *strict) check(v any, t reflect.Type, at *Path) any {
 		return s.custom(v, t, at)
 	}
 	switch t.Kind() {
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		return s.object(v, t, at)
-	case reflect.Map:
-		return s.entries(v, t, at)
 	case reflect.Slice:
 		return s.list(v, t, at)
 	case reflect.String:
@@ -89,30 +87,20 @@ func (s *strict) object(v any, t reflect.Type, at *Path) any {
 		s.report(at, fmt.Sprintf("must be an object; got %s", show.Kind(v)))
 		return nil
 	}
-	fields := jsonFields(t)
+	var fields map[string]reflect.Type
+	if t.Kind() == reflect.Struct {
+		fields = jsonFields(t)
+	}
 	good := make(map[string]any, len(object))
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		field, ok := fields[key]
-		if !ok {
+		if t.Kind() == reflect.Map {
+			field = t.Elem()
+		} else if !ok {
 			s.report(at.Field(key), "unknown field"+nearest.Hint(key, slices.Sorted(maps.Keys(fields))))
 			continue
 		}
 		if checked := s.check(object[key], field, at.Field(key)); checked != nil {
-			good[key] = checked
-		}
-	}
-	return good
-}
-
-func (s *strict) entries(v any, t reflect.Type, at *Path) any {
-	object, ok := v.(map[string]any)
-	if !ok {
-		s.report(at, fmt.Sprintf("must be an object; got %s", show.Kind(v)))
-		return nil
-	}
-	good := make(map[string]any, len(object))
-	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if checked := s.check(object[key], t.Elem(), at.Field(key)); checked != nil {
 			good[key] = checked
 		}
 	}

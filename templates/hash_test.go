@@ -85,6 +85,9 @@ inject: {metadata: {annotations: {x: "${params.p}"}}}`
 		"a default of another template":   {compiledWith(t, manifestOf(fmt.Sprintf(spec, "a")), values("other", "w")).Hash(), true},
 		"its own default, as it is":       {compiledWith(t, manifestOf(fmt.Sprintf(spec, "a")), values(name, "v")).Hash(), true},
 		"its own default":                 {compiledWith(t, manifestOf(fmt.Sprintf(spec, "a")), values(name, "w")).Hash(), false},
+		"another order":                   {compiledWith(t, manifestOf("order: 1"+fmt.Sprintf(spec, "a")), Options{}).Hash(), false},
+		"another fragment":                {compiledWith(t, manifestOf(strings.Replace(fmt.Sprintf(spec, "a"), "{x:", "{z:", 1)), Options{}).Hash(), false},
+		"nobody may set the parameter":    {compiledWith(t, manifestOf(strings.Replace(fmt.Sprintf(spec, "a"), "default: v", "default: v, setBy: []", 1)), Options{}).Hash(), false},
 	} {
 		if (c.hash == base.Hash()) != c.same {
 			t.Errorf("%s: the same hash %t", what, !c.same)

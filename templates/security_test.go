@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -46,16 +45,4 @@ func TestRestrictedReadsTheTemplatesPodSecurityContext(t *testing.T) {
 	}
 	wantFragment(t, rendered(t, template, Input{Pod: raw(t, `{"spec":{}}`)}).Fragment, fragment(""))
 	wantFragment(t, rendered(t, template, Input{Pod: raw(t, `{"spec":{"securityContext":{"runAsNonRoot":false}}}`)}).Fragment, fragment(`,"runAsNonRoot":true`))
-}
-
-func TestAnotherLevelIsAMistake(t *testing.T) {
-	for field, want := range map[string]string{
-		"containerSecurity: Baseline": "spec.containerSecurity: must be one of Restricted; got \"Baseline\"",
-		"podResources: Ignore":        "spec.podResources: must be one of Add, Keep; got \"Ignore\"",
-	} {
-		_, _, err := Compile(manifestOf(field+"\ninject: {spec: {hostname: a}}"), Options{})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v\nwant %s", field, err, want)
-		}
-	}
 }

@@ -118,16 +118,6 @@ func TestTheTemplatesOfANamespaceFindRoom(t *testing.T) {
 	}
 }
 
-func TestTheSameFoldersFindingsAreTheSameEachTime(t *testing.T) {
-	documents := folder(t, "mistakes")
-	first := lint.Run(documents, lint.Options{})
-	for range 3 {
-		if diff := cmp.Diff(first, lint.Run(documents, lint.Options{})); diff != "" {
-			t.Fatal(diff)
-		}
-	}
-}
-
 func TestTheLibraryHasNothingThatLintMinds(t *testing.T) {
 	var documents []lint.Document
 	for _, name := range library.Names() {

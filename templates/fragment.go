@@ -268,9 +268,9 @@ func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 
 // directed compiles a scalar with directives of its own, an object in its place.
 func (c *fragmentCompiler) directed(v map[string]any, h here) node {
-	d := &directed{Place: c.place(h.at)}
-	d.condition, d.directives = c.directives(v, h)
-	if len(d.directives) == 0 {
+	m := &mapping{Place: c.place(h.at), typ: h.typ, scalar: true}
+	m.condition, m.directives = c.directives(v, h)
+	if len(m.directives) == 0 {
 		c.problem(h.at, fmt.Sprintf("must be %s; got an object. An expression can leave one value out: ${CONDITION ? VALUE : null}", h.typ.Words()))
 		return nil
 	}
@@ -283,10 +283,12 @@ func (c *fragmentCompiler) directed(v map[string]any, h here) node {
 		c.problem(at.at, fmt.Sprintf("must be %s; got %s", h.typ.Words(), show.Kind(value)))
 		return nil
 	}
-	if d.value = c.compile(value, at); d.value == nil {
+	n := c.compile(value, at)
+	if n == nil {
 		return nil
 	}
-	return d
+	m.entries = []entry{{key: "value", value: n}}
+	return m
 }
 
 // entry compiles one key of an object and its value.

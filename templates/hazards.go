@@ -58,8 +58,6 @@ func textsIn(n node, script bool, loops map[string]*expression.Expression) []haz
 		for _, e := range n.entries {
 			found = append(found, textsIn(e.value, script || shell && isCommand(e), loops)...)
 		}
-	case *directed:
-		found = append(found, textsIn(n.value, script, loops)...)
 	case *sequence:
 		for _, it := range n.items {
 			below := loops

@@ -59,8 +59,6 @@ func (w *placeReader) read(n node, path []string) {
 		w.parts(n.parts)
 	case *whole:
 		w.note(n.expression)
-	case *directed:
-		w.read(n.value, path)
 	case *mapping:
 		w.mapping(n, path)
 	case *sequence:
@@ -69,6 +67,10 @@ func (w *placeReader) read(n node, path []string) {
 }
 
 func (w *placeReader) mapping(n *mapping, path []string) {
+	if n.scalar {
+		w.read(n.entries[0].value, path)
+		return
+	}
 	named := len(path) > 0 && slices.ContainsFunc(n.entries, func(e entry) bool { return e.text == nil && e.key == path[0] })
 	for _, e := range n.entries {
 		switch {

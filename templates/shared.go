@@ -341,8 +341,6 @@ func (s *sharing) share(n node) node {
 			shared.Place = n.Place
 		case *sequence:
 			shared.At = n.at
-		case *directed:
-			shared.Place = n.Place
 		case *whole:
 			shared.Place = n.expression.Place
 		}
@@ -393,9 +391,6 @@ func reads(n node) []string {
 			parts(e.text)
 			names = append(names, reads(e.value)...)
 		}
-	case *directed:
-		note(n.condition)
-		names = append(names, reads(n.value)...)
 	case *sequence:
 		for _, it := range n.items {
 			inside := reads(it.node)

@@ -123,38 +123,14 @@ func (w *whole) failure(err error) error {
 // mapping is an object with an expression somewhere in it, or with directives.
 type mapping struct {
 	expression.Place
+	// scalar is set for a scalar with directives for the merge, {$onConflict: …, value: V}: the
+	// value is the only entry. It renders to such an object.
+	scalar    bool
 	typ       *podschema.Type
 	condition *expression.Expression
 	entries   []entry
 	// directives are for the merge: $position, $onConflict, $patch, $unset, $append.
 	directives map[string]any
-}
-
-// directed is a scalar with directives for the merge: {$onConflict: …, value: V} in its
-// place. It renders to such an object.
-type directed struct {
-	expression.Place
-	condition  *expression.Expression
-	directives map[string]any
-	value      node
-}
-
-func (d *directed) render(r *renderer, s *expression.Scope) (any, error) {
-	if d.condition != nil {
-		if yes, err := d.condition.Condition(s); err != nil || !yes {
-			return nil, err
-		}
-	}
-	v, err := d.value.render(r, s)
-	if err != nil || v == nil {
-		return nil, err
-	}
-	if err := r.run.Spend(len(d.directives)*len(directive.OnConflict)+len("value"), d.At); err != nil {
-		return nil, err
-	}
-	out := map[string]any{"value": v}
-	maps.Copy(out, d.directives)
-	return out, nil
 }
 
 // entry is one key of a mapping: a literal, or a text if there is one.
@@ -194,7 +170,7 @@ func (m *mapping) render(r *renderer, s *expression.Scope) (any, error) {
 	for key, value := range m.directives {
 		out[key] = value
 	}
-	if directive.Joins(out) && directive.Value(out) == nil {
+	if (m.scalar || directive.Joins(out)) && directive.Value(out) == nil {
 		return nil, nil // an expression left the text out
 	}
 	return out, nil

@@ -96,7 +96,6 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 			"templates/facts", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
 		},
 		"templates/regexps":   {},
-		"templates/hazard":    {"templates/expression", "templates/v1alpha1"},
 		"templates/podschema": {"templates/facts", "templates/rawjson"},
 		"templates/rawjson":   {"templates/facts"},
 		"templates/facts":     {},

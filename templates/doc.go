@@ -16,7 +16,7 @@
 // mistakes, by type checks and by rendering for two made-up pods. Constants of this
 // package bound the cost that a tenant can cause.
 //
-// Imports: the packages below this one for manifests, parameters, expressions, hazards,
+// Imports: the packages below this one for manifests, parameters, expressions,
 // directives, image references and the pod's schema; apimachinery. Of CEL only
 // templates/expression knows. No package of injector, no client, no clock.
 package templates

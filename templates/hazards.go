@@ -1,62 +1,67 @@
 package templates
 
 import (
+	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/hazard"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // TextHazards warns of values inside the text of a shell script or of a configuration,
 // where they can mean more than a value. It does not warn of numbers, of values that an
 // enum or a pattern narrows, of shellQuote, and of toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
-	var warnings []Warning
-	texts := textsIn(t.tree, false, nil)
-	for _, f := range t.files {
-		texts = append(texts, textsIn(f.text, false, nil)...)
+	f := &finder{template: t}
+	f.texts(t.tree, false, nil)
+	for _, file := range t.files {
+		f.texts(file.text, false, nil)
 	}
-	for _, h := range hazard.Find(t.spec.Parameters, t.names, texts) {
-		warnings = append(warnings, Warning{Template: t.name, Path: h.At.String(), Line: h.Line, Message: h.Message})
-	}
-	for _, at := range pathsIn(t.tree) {
-		warnings = append(warnings, Warning{Template: t.name, Path: at.At.String(), Line: at.Line, Message: "joins a text to PATH, which the image sets: Pillion does not see that value, so the text takes its place, and programs are not found; use another variable, or set all of PATH"})
-	}
-	return warnings
+	f.paths(t.tree)
+	return f.found
 }
 
-// pathsIn returns the items of environments that join a text to PATH.
-func pathsIn(n node) []expression.Place {
-	var found []expression.Place
+// finder finds the hazards in the texts of a template.
+type finder struct {
+	template *Template
+	found    []Warning
+}
+
+func (f *finder) report(at expression.Place, message string) {
+	f.found = append(f.found, Warning{Template: f.template.name, Path: at.At.String(), Line: at.Line, Message: message})
+}
+
+// paths reports the items of environments that join a text to PATH.
+func (f *finder) paths(n node) {
 	switch n := n.(type) {
 	case *mapping:
 		for _, e := range n.entries {
 			if name, ok := e.value.(*constant); ok && e.key == "name" && name.value == "PATH" && directive.Joins(n.directives) {
-				found = append(found, n.Place)
+				f.report(n.Place, "joins a text to PATH, which the image sets: Pillion does not see that value, so the text takes its place, and programs are not found; use another variable, or set all of PATH")
 			}
-			found = append(found, pathsIn(e.value)...)
+			f.paths(e.value)
 		}
 	case *sequence:
 		for _, it := range n.items {
-			found = append(found, pathsIn(it.node)...)
+			f.paths(it.node)
 		}
 	}
-	return found
 }
 
-// textsIn returns the texts with expressions in a part of the fragment. script is set for
+// texts judges the texts with expressions in a part of the fragment. script is set for
 // the text of a shell's script; loops has, for each name that $for binds, the expression
 // that gives its list.
-func textsIn(n node, script bool, loops map[string]*expression.Expression) []hazard.Text {
-	var found []hazard.Text
+func (f *finder) texts(n node, script bool, loops map[string]*expression.Expression) {
 	switch n := n.(type) {
 	case *shared:
-		return textsIn(n.node, script, loops)
+		f.texts(n.node, script, loops)
 	case *mapping:
-		shell := hazard.RunsShell(command(n))
+		shell := runsShell(command(n))
 		for _, e := range n.entries {
-			found = append(found, textsIn(e.value, script || shell && isCommand(e), loops)...)
+			f.texts(e.value, script || shell && isCommand(e), loops)
 		}
 	case *sequence:
 		for _, it := range n.items {
@@ -65,31 +70,26 @@ func textsIn(n node, script bool, loops map[string]*expression.Expression) []haz
 				below = map[string]*expression.Expression{it.loop.name: it.loop.over}
 				maps.Copy(below, loops)
 			}
-			found = append(found, textsIn(it.node, script, below)...)
+			f.texts(it.node, script, below)
 		}
 	case *text:
-		parts := make([]hazard.Part, len(n.parts))
-		for i, p := range n.parts {
-			parts[i] = hazard.Part{Literal: p.literal, Expression: p.expression}
-		}
-		found = append(found, hazard.Text{Parts: parts, Script: script, Loops: loops})
+		f.judge(n.parts, script, loops)
 	case *whole:
 		if script {
-			found = append(found, hazard.Text{Parts: []hazard.Part{{Expression: n.expression}}, Script: script, Loops: loops})
+			f.judge([]textPart{{expression: n.expression}}, script, loops)
 		}
 	}
-	return found
 }
 
 func isCommand(e entry) bool { return e.key == "command" || e.key == "args" }
 
 // command returns the words of a container's command, or of a probe's, as far as the
 // template spells them out.
-func command(m *mapping) []hazard.Part {
-	var words []hazard.Part
+func command(m *mapping) []textPart {
+	var words []textPart
 	literal := func(v any) {
 		if word, ok := v.(string); ok {
-			words = append(words, hazard.Part{Literal: word})
+			words = append(words, textPart{literal: word})
 		}
 	}
 	for _, e := range m.entries {
@@ -98,7 +98,7 @@ func command(m *mapping) []hazard.Part {
 		}
 		switch v := e.value.(type) {
 		case *whole: // a list by one expression
-			words = append(words, hazard.Part{Expression: v.expression})
+			words = append(words, textPart{expression: v.expression})
 		case *constant:
 			items, _ := v.value.([]any)
 			for _, item := range items {
@@ -113,4 +113,99 @@ func command(m *mapping) []hazard.Part {
 		}
 	}
 	return words
+}
+
+// textKind is a kind of text in which a value can mean more than a value.
+type textKind string
+
+const (
+	shellScript   textKind = "a shell script"
+	configuration textKind = "the text of a configuration"
+)
+
+// quoting says how an author keeps a value one value in each kind of text. JSON does not
+// do in a shell, which runs $(…) inside JSON's quotes.
+var quoting = map[textKind]string{
+	shellScript:   "${shellQuote(…)} outside all quotes",
+	configuration: "${toJson(…)} if it is JSON or YAML",
+}
+
+// The functions that keep a value one value.
+const (
+	shellQuote = "shellQuote"
+	toJSON     = "toJson"
+)
+
+// judge looks at one text.
+func (f *finder) judge(parts []textPart, script bool, loops map[string]*expression.Expression) {
+	var kind textKind
+	switch {
+	case script:
+		kind = shellScript
+	case isConfiguration(parts):
+		kind = configuration
+	default:
+		return
+	}
+	var quote shellQuotes
+	for _, p := range parts {
+		switch {
+		case p.expression == nil:
+			quote.read(p.literal)
+		case script && quote.open != 0 && p.expression.Calls(shellQuote):
+			f.report(p.expression.Place, "shellQuote is inside quotes, which its own quotes would end; write ${shellQuote(…)} outside all quotes")
+		default:
+			f.judgeExpression(p.expression, kind, loops)
+		}
+	}
+}
+
+func (f *finder) judgeExpression(e *expression.Expression, kind textKind, loops map[string]*expression.Expression) {
+	for _, name := range readIn(kind, e) {
+		if f.tainted(name, kind, loops) {
+			f.report(e.Place, fmt.Sprintf("%s is inside %s, where its value can change the meaning; pass it as an environment variable, or write %s", name, kind, quoting[kind]))
+			return
+		}
+	}
+}
+
+// readIn returns the names that an expression reads, and whose values may mean more than a value
+// in a kind of text.
+func readIn(kind textKind, e *expression.Expression) []string {
+	if kind == shellScript {
+		return e.Reads(shellQuote)
+	}
+	return e.Reads(shellQuote, toJSON)
+}
+
+// tainted reports whether a tenant can put any text into a name that an expression
+// reads.
+func (f *finder) tainted(name string, kind textKind, loops map[string]*expression.Expression) bool {
+	of, field, selects := strings.Cut(name, ".")
+	switch {
+	case of == "params" && selects:
+		i := slices.IndexFunc(f.template.spec.Parameters, func(p v1alpha1.Parameter) bool { return p.Name == field })
+		return i >= 0 && !tame(f.template.spec.Parameters[i])
+	case of == "variables" && selects:
+		v := f.template.names.Variable(field)
+		return v != nil && slices.ContainsFunc(readIn(kind, v), func(n string) bool { return f.tainted(n, kind, nil) })
+	case of == "values", of == "kubernetes":
+		return false // the installer's own, and numbers
+	}
+	if over, ok := loops[name]; ok {
+		return slices.ContainsFunc(readIn(kind, over), func(n string) bool { return n != name && f.tainted(n, kind, loops) })
+	}
+	return true
+}
+
+// isConfiguration reports whether a text looks like a file's: it has lines, or begins
+// as JSON or XML does.
+func isConfiguration(parts []textPart) bool {
+	for i, p := range parts {
+		literal := p.literal
+		if strings.Contains(strings.TrimSpace(literal), "\n") || p.expression == nil && strings.Contains(literal, "\n") && len(parts) > i+1 {
+			return true
+		}
+	}
+	return strings.HasPrefix(strings.TrimSpace(parts[0].literal), "{") || strings.HasPrefix(strings.TrimSpace(parts[0].literal), "[") || strings.HasPrefix(strings.TrimSpace(parts[0].literal), "<")
 }

@@ -1,4 +1,4 @@
-package hazard
+package templates
 
 import (
 	"regexp/syntax"

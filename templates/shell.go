@@ -1,4 +1,4 @@
-package hazard
+package templates
 
 import (
 	"slices"
@@ -7,21 +7,21 @@ import (
 
 var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh"}
 
-// RunsShell reports whether the words of a command, its arguments included, give a script
+// runsShell reports whether the words of a command, its arguments included, give a script
 // to a shell. A part with an expression stands for all words that the expression spells
 // out.
-func RunsShell(command []Part) bool {
+func runsShell(command []textPart) bool {
 	shell, dashC := false, false
 	word := func(text string) {
 		shell = shell || slices.Contains(shells, text[strings.LastIndexByte(text, '/')+1:])
 		dashC = dashC || len(text) < 6 && strings.HasPrefix(text, "-") && strings.HasSuffix(text, "c")
 	}
 	for _, p := range command {
-		if p.Expression == nil {
-			word(p.Literal)
+		if p.expression == nil {
+			word(p.literal)
 			continue
 		}
-		for _, text := range p.Expression.Words() {
+		for _, text := range p.expression.Words() {
 			word(text)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // where they can mean more than a value. It does not warn of numbers, of values that an
 // enum or a pattern narrows, of shellQuote, and of toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
-	f := &finder{template: t}
+	f := &finder{template: t, clean: map[[2]string]bool{}}
 	f.texts(t.tree, false, nil)
 	for _, file := range t.files {
 		f.texts(file.text, false, nil)
@@ -27,7 +27,10 @@ func (t *Template) TextHazards() []Warning {
 // finder finds the hazards in the texts of a template.
 type finder struct {
 	template *Template
-	found    []Warning
+	// clean has the variables, each with a kind of text, in which no tenant can put any text: a
+	// variable may read two that read two others.
+	clean map[[2]string]bool
+	found []Warning
 }
 
 func (f *finder) report(at expression.Place, message string) {
@@ -187,8 +190,12 @@ func (f *finder) tainted(name string, kind textKind, loops map[string]*expressio
 		i := slices.IndexFunc(f.template.spec.Parameters, func(p v1alpha1.Parameter) bool { return p.Name == field })
 		return i >= 0 && !tame(f.template.spec.Parameters[i])
 	case of == "variables" && selects:
-		v := f.template.names.Variable(field)
-		return v != nil && slices.ContainsFunc(readIn(kind, v), func(n string) bool { return f.tainted(n, kind, nil) })
+		v, known := f.template.names.Variable(field), [2]string{field, string(kind)}
+		if v == nil || f.clean[known] {
+			return false
+		}
+		f.clean[known] = !slices.ContainsFunc(readIn(kind, v), func(n string) bool { return f.tainted(n, kind, nil) })
+		return !f.clean[known]
 	case of == "values", of == "kubernetes":
 		return false // the installer's own, and numbers
 	}

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -42,5 +43,17 @@ func TestTextInWhichAValueCanMeanMoreIsFound(t *testing.T) {
 		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
 			t.Errorf("%s: %q; want %q", what, got, c.want)
 		}
+	}
+}
+
+// Who may write a template has it judged by the guard: to go over each way to a variable would never end.
+func TestVariablesThatReadEachOtherAreJudgedSoon(t *testing.T) {
+	spec := "parameters: [{name: x, type: integer, default: 1}]\nvariables:\n- {name: v0, expression: string(params.x)}\n- {name: v1, expression: string(params.x)}\n"
+	for i := 2; i < 80; i++ {
+		spec += fmt.Sprintf("- {name: v%d, expression: 'false ? variables.v%d : variables.v%d'}\n", i, i-1, i-2)
+	}
+	tmpl := compiled(t, spec+"inject: {spec: {containers: [{name: s, image: i, command: [sh, -c, 'echo ${variables.v79}']}]}}")
+	if got := tmpl.TextHazards(); len(got) > 0 {
+		t.Errorf("%v", got)
 	}
 }

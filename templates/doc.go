@@ -21,4 +21,4 @@
 // templates/expression knows. No package of injector, no client, no clock.
 package templates
 
-//go:generate go test . -run TestTheReferenceForAuthorsIsUpToDate -update
+//go:generate go test . ./expression -run TestTheReference -update

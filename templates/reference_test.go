@@ -8,29 +8,23 @@ import (
 	"go/token"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/cel-go/common/decls"
-	"github.com/google/cel-go/common/types"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/param"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 var update = flag.Bool("update", false, "write the reference anew")
 
-// The pages of fields and of functions are made of the code, and so is the example of files.
+// The page of fields is made of the code, and so is the example of files.
 func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
-	const command = "go generate ./templates"
-	transcript.Generated(t, "../docs/reference/fields.md", command, fieldsPage(t), *update)
-	transcript.Generated(t, "../docs/reference/functions.md", command, functionsPage(t), *update)
+	transcript.Generated(t, "../docs/reference/fields.md", "go generate ./templates", fieldsPage(t), *update)
 	transcript.Recorded(t, "../docs/reference/sidecartemplate.md", "files", *update, func(string) string { return strings.TrimPrefix(filesExample, "\n") })
 }
 
@@ -45,15 +39,6 @@ var directiveDocs = map[string][2]string{
 	"$onConflict": {"any object; an object as a scalar's value", "`Deny`, `KeepPod` or `Overwrite`, for this object and what is below it, or for one scalar: `terminationGracePeriodSeconds: {$onConflict: KeepPod, value: 60}`."},
 	"$patch":      {"an object, or an item of a list", "`delete` or `replace`, as in a strategic merge patch."},
 	"$unset":      {"an object", "A list of fields that are removed from the pod's object."},
-}
-
-var visibleDocs = map[string]string{
-	"pod":             "The pod as its author wrote it, without what Pillion added, and without `metadata.managedFields`. Its fields have the API's types; an unknown field is a mistake.",
-	"namespaceObject": "The pod's namespace: `metadata.name`, `metadata.labels`, `metadata.annotations`, without the copy that `kubectl apply` keeps there.",
-	"params":          "The parameters. `has(params.x)` asks for an absent one, and `params.?x` reads it.",
-	"variables":       "The variables. Each sees those before it.",
-	"values":          "The installer's values.",
-	"kubernetes":      "The API server's version as numbers: `kubernetes.major`, `kubernetes.minor`. Of several API servers it is the lowest. Offline it is that of `--kube-version`, or the newest that this build knows.",
 }
 
 // filesExample is a template's spec in the reference.
@@ -80,45 +65,7 @@ func TestTheExampleOfFilesCompiles(t *testing.T) {
 	}
 }
 
-// functionDocs are the functions that Kubernetes' policies do not have.
-var functionDocs = [][2]string{
-	{"toJson(x)", "any value as JSON, its keys in order"},
-	{"shellQuote(s)", "text as one word of a POSIX shell"},
-	{"base64.encode(b)`, `base64.decode(s)", "bytes as base64 and back: `base64.encode(bytes(params.text))`, `string(base64.decode(params.text))`"},
-	{"a.merge(b)", "the entries of two maps, not deep; where both have a key, that of `b`"},
-	{"scale(q, f)", "an amount times a number that is not negative: `scale(params.memory, 0.2)`. It is rounded up: to whole units for bytes (a binary suffix, or a million and more), else to thousandths"},
-	{"minQ(a, b)`, `maxQ(a, b)", "the smaller, or the larger, of two amounts"},
-	{"requests(pod, 'cpu')`, `limits(pod, 'cpu')", "what the pod asks for, as the scheduler counts it, with its own `resources` and overhead. A container without a limit adds nothing to `limits`"},
-	{"requests(container, 'memory')`, `limits(container, 'memory')", "the same of one container; 0 where nothing is asked for"},
-}
-
 func code(text string) string { return "`" + text + "`" }
-
-func functionsPage(t *testing.T) string {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("# Functions\n\nFor authors of templates: what an expression can read, and each function of it.\n" +
-		"[Expressions](sidecartemplate.md#expressions) says where they stand.\n\n## Names\n\n| name | what it is |\n| --- | --- |\n")
-	for _, name := range expression.VisibleNames() {
-		if visibleDocs[name] == "" {
-			t.Errorf("the reference does not say what %s is", name)
-		}
-		fmt.Fprintf(&b, "| %s | %s |\n", code(name), visibleDocs[name])
-	}
-	b.WriteString("\nThere is no time, no randomness, no environment and no network.\n\n## Functions of Pillion\n\n" +
-		"Kubernetes' admission policies do not have these:\n\n| function | what it gives |\n| --- | --- |\n")
-	for _, f := range functionDocs {
-		fmt.Fprintf(&b, "| %s | %s |\n", code(f[0]), f[1])
-	}
-	b.WriteString("\nAn amount is a quantity, its text (`'500m'`, a parameter, a field of the pod), or a number.\n" +
-		"`${…}` writes a quantity as Kubernetes does: `${scale('1', 0.2)}` is `200m`.\n\n## All functions\n\n" +
-		"All others are those of Kubernetes' admission policies, without those that ask for permissions.\n\n" +
-		"Macros: `" + strings.Join(expression.Macros(), "`, `") + "`.\n\n| function | forms |\n| --- | --- |\n")
-	for _, f := range expression.Functions() {
-		fmt.Fprintf(&b, "| %s | %s |\n", code(f.Name()), forms(f))
-	}
-	return b.String()
-}
 
 func fieldsPage(t *testing.T) string {
 	t.Helper()
@@ -142,8 +89,8 @@ func fieldsPage(t *testing.T) string {
 		types.fields(t, &b, spec, "", 0)
 	}
 	b.WriteString("\n## Types of parameters\n\n| type | values |\n| --- | --- |\n")
-	for _, typ := range param.Types() {
-		fmt.Fprintf(&b, "| %s | %s |\n", code(string(typ.Name)), typ.Words)
+	for _, typ := range types.values["ParameterType"] {
+		fmt.Fprintf(&b, "| %s | %s |\n", code(typ.value), valuesOf(t, typ.value))
 	}
 	b.WriteString("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow a type; those of a list or a map belong into its `items`.\n\n" +
 		"## Directives\n\nKeys that begin with `$`, in `inject`.\n")
@@ -176,30 +123,16 @@ func fieldsPage(t *testing.T) string {
 	return b.String()
 }
 
-// forms writes the signatures of a function.
-func forms(f *decls.FunctionDecl) string {
-	var all []string
-	for _, o := range f.OverloadDecls() {
-		var args []string
-		for _, a := range o.ArgTypes() {
-			args = append(args, typeName(a))
-		}
-		form := f.Name() + "(" + strings.Join(args, ", ") + ")"
-		if o.IsMemberFunction() {
-			form = args[0] + "." + f.Name() + "(" + strings.Join(args[1:], ", ") + ")"
-		}
-		form = "`" + form + " → " + typeName(o.ResultType()) + "`"
-		if !slices.Contains(all, form) {
-			all = append(all, form)
-		}
+// valuesOf says what the values of a type of parameters are.
+func valuesOf(t *testing.T, typ string) string {
+	t.Helper()
+	switch typ {
+	case "list":
+		return "comma separated values of the type in items; empty text is the empty list"
+	case "map":
+		return "one annotation NAME.KEY for each key, its value of the type in items; gathered from namespace and pod key by key"
 	}
-	slices.Sort(all)
-	return strings.Join(all, "<br>")
-}
-
-func typeName(t *types.Type) string {
-	name := strings.TrimPrefix(strings.TrimPrefix(t.String(), "kubernetes."), "google.protobuf.")
-	return strings.ReplaceAll(name, "optional_type", "optional")
+	return templatestest.Compile(t, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}\nspec: {parameters: [{name: p, type: "+typ+"}], inject: {spec: {hostname: a}}}").Parameters()[0].Allowed
 }
 
 // apiTypes are the types of the package v1alpha1.

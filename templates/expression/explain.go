@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -57,6 +58,19 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 	}
 	return show.Plain(fmt.Sprintf("in the expression %s: %s", show.Marked(source, offset), message))
 }
+
+// functionNames are the names of the functions that expressions may call, without operators, in
+// order.
+var functionNames = sync.OnceValue(func() []string {
+	var names []string
+	for name := range baseEnvironment().Functions() {
+		if first := name[0]; (first >= 'a' && first <= 'z' || first >= 'A' && first <= 'Z') && !strings.Contains(name, "@") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Clip(names)
+})
 
 // explainName ends the message about a name that is neither visible nor a function.
 func explainName(name string) string {

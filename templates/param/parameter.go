@@ -46,28 +46,6 @@ var (
 	parameterTypes = []string{"string", "integer", "number", "boolean", "quantity", "duration", "image", "json", "list", "map"}
 )
 
-// Type is a type of parameters.
-type Type struct {
-	Name string
-	// Words say what its values are.
-	Words string
-}
-
-// Types returns the types of parameters.
-func Types() []Type {
-	types := make([]Type, len(parameterTypes))
-	for i, name := range parameterTypes {
-		types[i] = Type{Name: name, Words: scalarKinds[v1alpha1.ParameterType(name)].words}
-		switch v1alpha1.ParameterType(name) {
-		case v1alpha1.List:
-			types[i].Words = "comma separated values of the type in items; empty text is the empty list"
-		case v1alpha1.Map:
-			types[i].Words = "one annotation NAME.KEY for each key, its value of the type in items; gathered from namespace and pod key by key"
-		}
-	}
-	return types
-}
-
 // maxAnnotationName is the length that Kubernetes allows after the slash of an
 // annotation's key.
 const maxAnnotationName = 63

@@ -137,7 +137,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered, error) {
 	params := m.params
 	out := &Rendered{Params: params.ByName, Origins: params.Origins}
-	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object, params.ByName, m.kubernetes)}
+	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName, m.kubernetes)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		if in.IgnoreConditions {

@@ -171,7 +171,7 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 	if p := m.parts[n.index].Load(); p != nil {
 		return p, nil
 	}
-	run := r.template.names.Run(r.run.Context(), nil, func() map[string]any { return nil }, m.params.ByName, m.kubernetes)
+	run := r.template.names.Run(r.run.Context(), nil, nil, m.params.ByName, m.kubernetes)
 	alone := &renderer{template: r.template, run: run, made: m}
 	p := &part{}
 	p.value, p.err = n.node.render(alone, run.Scope())

@@ -82,7 +82,7 @@ func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
 			return
 		}
 		params := map[string]any{"text": text, "items": []any{item, "b", item}, "map": map[string]any{"a": item}}
-		namespace := func() map[string]any { return map[string]any{"metadata": map[string]any{"name": "shop"}} }
+		namespace := map[string]any{"metadata": map[string]any{"name": "shop"}}
 		run := func() (any, error) {
 			return e.Value(env.Names().Run(t.Context(), pod, namespace, params, expression.KubernetesVersion{Major: 1, Minor: 36}).Scope())
 		}

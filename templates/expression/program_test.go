@@ -44,7 +44,7 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 	}
 	namespace := map[string]any{"metadata": map[string]any{"name": "shop", "labels": map[string]string{"team": "shop"}, "annotations": map[string]string{}}}
 	return e, func() *Run {
-		return e.Names().Run(t.Context(), pod.(map[string]any), func() map[string]any { return namespace }, params, KubernetesVersion{Major: 1, Minor: 36})
+		return e.Names().Run(t.Context(), pod.(map[string]any), namespace, params, KubernetesVersion{Major: 1, Minor: 36})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -72,12 +71,11 @@ func (n *Names) Variable(name string) *Expression { return n.variables[name] }
 // Run is one render of a template for one pod: the pod and all that its expressions see,
 // and what is left of the bounds. Not for more than one goroutine.
 type Run struct {
-	ctx   context.Context
-	names *Names
-	// pod and namespace give what is read of them as CEL sees it.
-	pod, namespace    func() ref.Val
-	params, variables ref.Val
-	kubernetes        KubernetesVersion
+	ctx                               context.Context
+	names                             *Names
+	pod, namespace, params, variables ref.Val
+
+	kubernetes KubernetesVersion
 	// ofContainer has the variables as containers with $each see them, by the container.
 	ofContainer map[uintptr]ref.Val
 	// failed has the variables that have no value: an expression may catch the error, and read
@@ -93,12 +91,11 @@ type Run struct {
 
 // Run begins a run, which ends before its time with the context: the run asks before each
 // evaluation, and an evaluation that goes over a list asks now and then. Pod and namespace
-// are raw JSON; namespace is asked once, if an expression reads it. Params has the parameters
-// that have a value.
-func (n *Names) Run(ctx context.Context, pod map[string]any, namespace func() map[string]any, params map[string]any, kubernetes KubernetesVersion) *Run {
+// are raw JSON. Params has the parameters that have a value.
+func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any, kubernetes KubernetesVersion) *Run {
 	r := &Run{
 		kubernetes: kubernetes,
-		ctx:        ctx, names: n, left: budget{bytes: MaxBytes}, pod: sync.OnceValue(func() ref.Val { return adapt(pod) }), namespace: sync.OnceValue(func() ref.Val { return adapt(namespace()) }),
+		ctx:        ctx, names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
 		params: &object{
 			typ: paramsValueType, names: n.params,
 			has: func(name string) bool { _, ok := params[name]; return ok },

@@ -45,9 +45,9 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 	r := s.run
 	switch name {
 	case podName:
-		return r.pod(), true
+		return r.pod, true
 	case namespaceName:
-		return r.namespace(), true
+		return r.namespace, true
 	case paramsName:
 		return r.params, true
 	case variablesName:

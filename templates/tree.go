@@ -167,9 +167,7 @@ func (m *mapping) render(r *renderer, s *expression.Scope) (any, error) {
 	if len(out) == 0 && m.isMap() && len(m.entries) > 0 {
 		return nil, nil
 	}
-	for key, value := range m.directives {
-		out[key] = value
-	}
+	maps.Copy(out, m.directives)
 	if (m.scalar || directive.Joins(out)) && directive.Value(out) == nil {
 		return nil, nil // an expression left the text out
 	}

@@ -1,7 +1,6 @@
 package lint_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -153,10 +153,8 @@ spec:
 func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
 	documents := []lint.Document{{Source: "proxy.yaml", Document: templates.Document{Manifest: []byte(forShop), Line: 1}}}
 	sample := func(pod string) samples.Sample {
-		var raw map[string]any
-		d := json.NewDecoder(strings.NewReader(pod))
-		d.UseNumber()
-		if err := d.Decode(&raw); err != nil {
+		raw, err := podschema.DecodeObject([]byte(pod))
+		if err != nil {
 			t.Fatal(err)
 		}
 		return samples.Sample{Name: "web", Pod: raw, Namespace: templates.Namespace{Name: "shop"}}

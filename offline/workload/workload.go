@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -208,10 +209,7 @@ func podTemplate(object map[string]any, path []string) (map[string]any, bool) {
 }
 
 func replace(object map[string]any, path []string, value any) map[string]any {
-	changed := make(map[string]any, len(object))
-	for k, v := range object {
-		changed[k] = v
-	}
+	changed := maps.Clone(object)
 	if len(path) == 1 {
 		changed[path[0]] = value
 		return changed

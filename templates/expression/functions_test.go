@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/rawjson"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // evaluate gives an expression's value for a pod.
@@ -28,11 +28,11 @@ func evaluate(t *testing.T, source string, pod map[string]any) (any, error) {
 
 func decode(t *testing.T, text string) map[string]any {
 	t.Helper()
-	v, err := rawjson.Decode([]byte(text))
+	v, err := podschema.DecodeObject([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.(map[string]any)
+	return v
 }
 
 const busyPod = `{"metadata": {"labels": {"a": "1", "b": "2"}, "annotations": {"n": "x"}}, "spec": {"overhead": {"cpu": "50m"},

@@ -14,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/cases"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -35,10 +36,8 @@ func compile(t *testing.T, name string, values map[string]any) *templates.Templa
 
 func decode(t *testing.T, text string) map[string]any {
 	t.Helper()
-	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber()
-	var object map[string]any
-	if err := d.Decode(&object); err != nil {
+	object, err := podschema.DecodeObject([]byte(text))
+	if err != nil {
 		t.Fatal(err)
 	}
 	return object

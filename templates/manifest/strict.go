@@ -149,9 +149,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
-			for k, v := range jsonFields(f.Type) {
-				fields[k] = v
-			}
+			maps.Copy(fields, jsonFields(f.Type))
 		case name != "" && name != "-":
 			fields[name] = f.Type
 		}

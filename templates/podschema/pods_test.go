@@ -1,8 +1,6 @@
 package podschema
 
 import (
-	"bytes"
-	"encoding/json"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -20,10 +18,8 @@ func parse(t testing.TB, text string) map[string]any {
 
 func decode(t testing.TB, b []byte) map[string]any {
 	t.Helper()
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var v map[string]any
-	if err := d.Decode(&v); err != nil {
+	v, err := DecodeObject(b)
+	if err != nil {
 		t.Fatalf("decoding %s: %v", b, err)
 	}
 	return v

@@ -18,8 +18,6 @@ type index struct {
 	drawers map[drawer][]int
 	// always has the places of templates that need no label.
 	always []int
-	// pods reports whether a template is filed under a label of pods.
-	pods bool
 }
 
 // selected is what a template selects.
@@ -64,7 +62,6 @@ func newIndex(all map[int]selected) index {
 		}
 		for _, d := range best {
 			x.drawers[d] = append(x.drawers[d], place)
-			x.pods = x.pods || d.ofPod
 		}
 	}
 	return x
@@ -123,7 +120,7 @@ func (x *index) each(namespace, pod map[string]string, f func(place int) bool) {
 		}
 		return true
 	}
-	if ask(x.always) && len(x.drawers) > 0 && in(namespace, false) && x.pods {
+	if ask(x.always) && in(namespace, false) {
 		in(pod, true)
 	}
 }

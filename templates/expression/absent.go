@@ -218,15 +218,10 @@ func otherwise(last celast.NavigableExpr) string {
 	if t := typeOfChain(last); t != nil {
 		return emptyOf(t)
 	}
-	if over, ok := last.Parent(); ok && isRangeOf(last, over) {
+	if over, ok := last.Parent(); ok && over.Kind() == celast.CallKind && over.AsCall().FunctionName() == sortedFunction {
 		return "[]"
 	}
 	return "''"
-}
-
-// isRangeOf reports whether a macro goes over x.
-func isRangeOf(x, macro celast.Expr) bool {
-	return macro.Kind() == celast.ComprehensionKind && macro.AsComprehension().IterRange().ID() == x.ID()
 }
 
 func emptyOf(t *podschema.Type) string {
@@ -255,7 +250,7 @@ func typeOf(root celast.Expr) *podschema.Type {
 	}
 	name := root.AsIdent()
 	for up, ok := at.Parent(); ok; up, ok = at.Parent() {
-		binds := up.Kind() == celast.ComprehensionKind && up.AsComprehension().IterVar() == name && !isRangeOf(at, up)
+		binds := up.Kind() == celast.ComprehensionKind && up.AsComprehension().IterVar() == name && up.AsComprehension().IterRange().ID() != at.ID()
 		if at = up; !binds {
 			continue
 		}

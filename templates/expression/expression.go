@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/types"
 
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -52,45 +51,17 @@ func (c *checker) check(source string) (*cel.Ast, error) {
 	if err := c.template.patterns(parsed.NativeRep().Expr()); err != nil {
 		return nil, fmt.Errorf("in the expression %s: %w", show.Value(source), err)
 	}
+	sortRanges(parsed.NativeRep())
 	checked, issues := env.Check(parsed)
-	if issues.Err() != nil {
-		return nil, errors.New(explainIssues(issues, objects, source))
-	}
-	unordered := unorderedRanges(checked)
-	if len(unordered) == 0 {
-		return checked, nil
-	}
-	// The check changed the expression. Parsing again gives the same ids.
-	parsed, issues = env.Parse(source)
-	if issues.Err() != nil {
-		return nil, errors.New(explainIssues(issues, objects, source))
-	}
-	sortRanges(parsed.NativeRep(), unordered)
-	checked, issues = env.Check(parsed)
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}
 	return checked, nil
 }
 
-// unorderedRanges returns the ids of the ranges of comprehensions that are not known to
-// be lists.
-func unorderedRanges(checked *cel.Ast) map[int64]bool {
-	ids := map[int64]bool{}
-	a := checked.NativeRep()
-	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() == celast.ComprehensionKind {
-			if id := e.AsComprehension().IterRange().ID(); a.GetType(id).Kind() != types.ListKind {
-				ids[id] = true
-			}
-		}
-	}))
-	return ids
-}
-
-// sortRanges wraps the ranges with the given ids in a call that orders maps:
-// CEL walks them in Go's random order, and the same pod must give the same bytes.
-func sortRanges(a *celast.AST, ids map[int64]bool) {
+// sortRanges wraps what comprehensions go over in a call that orders maps, unless it is written
+// out as a list: CEL walks maps in Go's random order, and the same pod must give the same bytes.
+func sortRanges(a *celast.AST) {
 	factory := celast.NewExprFactory()
 	next := celast.MaxID(a)
 	fresh := func(old int64) int64 {
@@ -101,15 +72,13 @@ func sortRanges(a *celast.AST, ids map[int64]bool) {
 		return next
 	}
 	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() != celast.ComprehensionKind {
+		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() == celast.ListKind {
 			return
 		}
 		walked := e.AsComprehension().IterRange()
-		if !ids[walked.ID()] {
-			return
-		}
 		inner := factory.CopyExpr(walked)
-		inner.RenumberIDs(fresh)
-		walked.SetKindCase(factory.NewCall(fresh(0), sortedFunction, inner))
+		walked.SetKindCase(nil)
+		walked.RenumberIDs(fresh)
+		walked.SetKindCase(factory.NewCall(0, sortedFunction, inner))
 	}))
 }

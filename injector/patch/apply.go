@@ -8,27 +8,21 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-
-	"github.com/pillion-dev/pillion/templates/rawjson"
+	"unicode/utf8"
 )
 
-var (
-	errNoValue = errors.New("there is nothing there")
-	errWhole   = errors.New("it is about the whole document")
-	errUnknown = errors.New("there is no such operation here")
-)
+var errNoValue = errors.New("there is nothing there")
 
-// Check reports whether the patch as it is sent, with its operations applied one after the other as
-// RFC 6902 defines them, turns original into exactly intended: the same keys, texts, order, and
-// numbers digit by digit. An error means that the patch must not be sent, or is that of the context,
-// which has ended.
+// Check reports whether the operations, applied one after the other as RFC 6902 defines them, turn
+// original into exactly intended: the same keys, texts, order, and numbers digit by digit. An
+// error means that the patch must not be sent, or is that of the context, which has ended.
 //
 // It accepts no more than gopkg.in/evanphx/json-patch.v4, with which kube-apiserver applies
 // patches, and gives the same document; that library's extensions (negative indexes, replacing a
 // key that is missing) are refused. It changes no document, and copies only the objects and lists
 // on the operations' paths.
 func Check(ctx context.Context, original map[string]any, ops []Operation, intended map[string]any) error {
-	root, err := applied(ctx, original, Marshal(ops))
+	root, err := applied(ctx, original, ops)
 	if err != nil {
 		return fmt.Errorf("checking the patch: %w", err)
 	}
@@ -45,39 +39,64 @@ type (
 	list   struct{ items []any }
 )
 
-// step is an operation as it was sent.
-type step struct {
-	op    string
-	value any
-}
-
-// applied returns a document with the operations of a patch. The error names the first one that does
-// not apply.
-func applied(ctx context.Context, doc map[string]any, text []byte) (object, error) {
-	sent, err := rawjson.Decode(text)
-	if err != nil {
-		return nil, fmt.Errorf("reading it: %w", err)
-	}
+// applied returns a document with the operations. The error names the first one that does not apply.
+func applied(ctx context.Context, doc map[string]any, ops []Operation) (object, error) {
 	root := copied(doc).(object)
-	for i, v := range sent.([]any) {
+	for i, o := range ops {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		fields := v.(map[string]any)
-		op, pointer := fields["op"].(string), fields["path"].(string)
-		switch {
-		case pointer == "":
-			err = errWhole
-		case !slices.Contains([]string{Add, Replace, Remove, Test}, op):
-			err = errUnknown
-		default:
-			err = apply(root, step{op, fields["value"]}, segments(pointer))
+		err := sendable(o)
+		if err == nil {
+			err = apply(root, o, segments(o.op.Path))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("applying operation %d, %s %s: %w", i, op, pointer, err)
+			return nil, fmt.Errorf("applying operation %d, %s %s: %w", i, o.op.Operation, o.op.Path, err)
 		}
 	}
 	return root, nil
+}
+
+// sendable returns an error if the API server would not read an operation as it is.
+func sendable(o Operation) error {
+	switch {
+	case o.op.Path == "":
+		return errors.New("the whole document cannot be changed")
+	case !slices.Contains([]string{Add, Replace, Remove, Test}, o.op.Operation):
+		return errors.New("there is no such operation")
+	}
+	return errors.Join(valid(o.op.Path), valid(o.op.Value))
+}
+
+// valid returns an error if the API server's decoder would not return v as it is.
+func valid(v any) error {
+	switch v := v.(type) {
+	case nil, bool:
+		return nil
+	case string:
+		if !utf8.ValidString(v) {
+			return fmt.Errorf("text %q is not valid UTF-8", v)
+		}
+	case json.Number:
+		if s := string(v); s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || !json.Valid([]byte(s)) {
+			return fmt.Errorf("%q is not a JSON number", s)
+		}
+	case []any:
+		for _, item := range v {
+			if err := valid(item); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if err := errors.Join(valid(key), valid(item)); err != nil {
+				return err
+			}
+		}
+	default:
+		return fmt.Errorf("a Go %T, where JSON decoded with exact numbers has none", v)
+	}
+	return nil
 }
 
 // copied returns a value that may be changed.
@@ -95,7 +114,7 @@ func copied(v any) any {
 	}
 }
 
-func apply(parent any, o step, path []string) error {
+func apply(parent any, o Operation, path []string) error {
 	segment, last := path[0], len(path) == 1
 	switch parent := parent.(type) {
 	case object:
@@ -123,26 +142,26 @@ func apply(parent any, o step, path []string) error {
 	}
 }
 
-func (parent object) apply(o step, key string) error {
+func (parent object) apply(o Operation, key string) error {
 	current, have := parent[key]
 	switch {
-	case !have && o.op != Add:
+	case !have && o.op.Operation != Add:
 		return errNoValue
-	case o.op == Test:
-		return test(current, o.value)
-	case o.op == Remove:
+	case o.op.Operation == Test:
+		return test(current, o.op.Value)
+	case o.op.Operation == Remove:
 		delete(parent, key)
 	default:
-		parent[key] = o.value
+		parent[key] = o.op.Value
 	}
 	return nil
 }
 
-func (parent *list) apply(o step, segment string) error {
+func (parent *list) apply(o Operation, segment string) error {
 	limit := len(parent.items)
-	if o.op == Add {
+	if o.op.Operation == Add {
 		if segment == "-" {
-			parent.items = append(parent.items, o.value)
+			parent.items = append(parent.items, o.op.Value)
 			return nil
 		}
 		limit++
@@ -151,13 +170,13 @@ func (parent *list) apply(o step, segment string) error {
 	if err != nil {
 		return err
 	}
-	switch o.op {
+	switch o.op.Operation {
 	case Add:
-		parent.items = slices.Insert(parent.items, i, o.value)
+		parent.items = slices.Insert(parent.items, i, o.op.Value)
 	case Test:
-		return test(parent.items[i], o.value)
+		return test(parent.items[i], o.op.Value)
 	case Replace:
-		parent.items[i] = o.value
+		parent.items[i] = o.op.Value
 	default:
 		parent.items = slices.Delete(parent.items, i, i+1)
 	}

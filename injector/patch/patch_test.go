@@ -84,7 +84,7 @@ func TestNoOperationsAreAnEmptyArray(t *testing.T) {
 
 // applyAll returns a document after the operations.
 func applyAll(t testing.TB, doc map[string]any, ops ...Operation) (map[string]any, error) {
-	root, err := applied(t.Context(), doc, Marshal(ops))
+	root, err := applied(t.Context(), doc, ops)
 	if err != nil {
 		return nil, err
 	}

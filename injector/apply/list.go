@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -319,10 +318,7 @@ func (l *items) putIn(absent map[string]bool) {
 // each behind the nearest item before it in the wanted list that the pod has. Those at
 // the end of the wanted list go to the end.
 func (a *run) insert(id podschema.Identity, wanted, now []any, fresh map[int]bool, at *location) []any {
-	behind, last, same := behindOf(id, wanted, now, fresh)
-	if !same {
-		behind, last = behindSlots(id, wanted, now, fresh)
-	}
+	behind, last := behindOf(id, wanted, now, fresh)
 	if end := len(now) - 1; last >= 0 && last != end {
 		behind[end] = append(behind[end], behind[last]...)
 		delete(behind, last)
@@ -348,29 +344,8 @@ func (a *run) insert(id podschema.Identity, wanted, now []any, fresh map[int]boo
 }
 
 // behindOf returns for each item of now the indexes of the fresh items that go
-// behind it, those at the front at -1, and the last item of now that is wanted. It
-// reports false for lists that differ in more than the fresh items.
-func behindOf(id podschema.Identity, wanted, now []any, fresh map[int]bool) (behind map[int][]int, last int, same bool) {
-	behind, last = map[int][]int{}, -1
-	var w, n []byte
-	for i, item := range wanted {
-		w, _ = id.AppendKey(w[:0], item)
-		if fresh[i] {
-			behind[last] = append(behind[last], i)
-			continue
-		}
-		if last++; last == len(now) {
-			return nil, 0, false
-		}
-		if n, _ = id.AppendKey(n[:0], now[last]); !bytes.Equal(w, n) {
-			return nil, 0, false
-		}
-	}
-	return behind, last, last == len(now)-1
-}
-
-// behindSlots is behindOf for lists that others have changed.
-func behindSlots(id podschema.Identity, wanted, now []any, fresh map[int]bool) (behind map[int][]int, last int) {
+// behind it, those at the front at -1, and the last item of now that is wanted.
+func behindOf(id podschema.Identity, wanted, now []any, fresh map[int]bool) (behind map[int][]int, last int) {
 	stands := map[string]int{}
 	for i, slot := range slots(id, now) {
 		stands[slot] = i

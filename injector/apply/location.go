@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 )
@@ -21,28 +22,18 @@ func (l *location) item(key string, index int) *location {
 
 func (l *location) end(key string) *location { return &location{up: l, segment: key, index: "-"} }
 
+// pointer returns the segments of the place's JSON pointer.
 func (l *location) pointer() []string {
-	path := make([]string, 0, l.depth())
+	var path []string
 	for ; l != nil; l = l.up {
-		segment := l.segment
-		if l.index != "" {
-			segment = l.index
-		}
-		path = append(path, segment)
+		path = append(path, cmp.Or(l.index, l.segment))
 	}
 	slices.Reverse(path)
 	return path
 }
 
-func (l *location) depth() (n int) {
-	for ; l != nil; l = l.up {
-		n++
-	}
-	return n
-}
-
 func (l *location) keyed() []string {
-	path := make([]string, 0, l.depth())
+	var path []string
 	for ; l != nil; l = l.up {
 		path = append(path, l.segment)
 	}

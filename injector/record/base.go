@@ -165,29 +165,15 @@ func (p *Place) reinsert(items []any, id podschema.Identity) []any {
 	return insertAll(items, removed)
 }
 
-// insertAll puts one item after the other into a list, each at its index in the list
-// that the earlier ones have made. The indexes must not descend.
+// insertAll puts items into a list, each at its index in the list that the earlier ones have
+// made, or behind the one before. The indexes must not descend.
 func insertAll(items []any, removed []Removed) []any {
-	if len(removed) == 0 {
-		return items
-	}
-	// The list is front, what was taken off front (its first item last), and the items
-	// from start on.
-	front, off, start := make([]any, 0, len(items)+len(removed)), []any(nil), 0
+	all := make([]any, 0, len(items)+len(removed))
 	for _, r := range removed {
-		at := min(max(r.At, 0), len(front)+len(off)+len(items)-start)
-		for len(front) > at {
-			off, front = append(off, front[len(front)-1]), front[:len(front)-1]
+		if more := min(r.At-len(all), len(items)); more > 0 {
+			all, items = append(all, items[:more]...), items[more:]
 		}
-		for len(front) < at && len(off) > 0 {
-			front, off = append(front, off[len(off)-1]), off[:len(off)-1]
-		}
-		if more := at - len(front); more > 0 {
-			front = append(front, items[start:start+more]...)
-			start += more
-		}
-		front = append(front, r.Value)
+		all = append(all, r.Value)
 	}
-	slices.Reverse(off)
-	return append(append(front, off...), items[start:]...)
+	return append(all, items...)
 }

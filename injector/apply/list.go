@@ -176,9 +176,6 @@ func (l *items) written(key string, v any, c *merge.Change, behind int) *record.
 
 // set puts an item into the list, which is copied once.
 func (l *items) set(i int, v any) {
-	if identical(l.now[i], v) {
-		return
-	}
 	if !l.owned {
 		l.now, l.owned = slices.Clone(l.now), true
 	}

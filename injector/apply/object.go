@@ -3,7 +3,6 @@ package apply
 import (
 	"cmp"
 	"maps"
-	"reflect"
 
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
@@ -38,9 +37,6 @@ func (f *fields) own() {
 }
 
 func (f *fields) set(name string, v any) {
-	if now, have := f.now[name]; have && identical(now, v) {
-		return
-	}
 	f.own()
 	f.now[name] = v
 }
@@ -48,19 +44,6 @@ func (f *fields) set(name string, v any) {
 func (f *fields) remove(name string) {
 	f.own()
 	delete(f.now, name)
-}
-
-// identical reports whether two values are one object or one list in memory.
-func identical(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
-	case []any:
-		b, ok := b.([]any)
-		return ok && len(a) == len(b) && (len(a) == 0 && (a == nil) == (b == nil) || len(a) > 0 && &a[0] == &b[0])
-	}
-	return false
 }
 
 func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[string]any, p *fields, r *record.Place, at *location) {

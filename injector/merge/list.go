@@ -56,20 +56,7 @@ func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, 
 	if !ok {
 		return m.frag.podFault(at, "a list", o.fields[name])
 	}
-	l.know(keysOf(deleted, items))
 	return (&listMerger{merger: m, t: t, list: l, at: at.inside()}).merge(deleted, items)
-}
-
-// keysOf returns the keys that the merge of items asks for.
-func keysOf(deleted, items []listItem) []string {
-	keys := make([]string, 0, len(deleted)+len(items))
-	for _, it := range deleted {
-		keys = append(keys, it.key)
-	}
-	for _, it := range items {
-		keys = append(keys, it.key)
-	}
-	return keys
 }
 
 func (m *listMerger) merge(deleted, items []listItem) error {

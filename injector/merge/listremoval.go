@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"maps"
 	"slices"
 )
 
@@ -80,7 +79,6 @@ func (m *listMerger) dropDefaultTolerations(items []listItem) {
 		}
 	}
 	if len(going) > 0 {
-		m.list.know(slices.Collect(maps.Keys(going)))
 		m.removeItems(going)
 	}
 }

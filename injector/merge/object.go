@@ -23,7 +23,9 @@ type object struct {
 	name string
 }
 
-func newObject(fields map[string]any) *object { return &object{fields: fields} }
+func newObject(fields map[string]any) *object {
+	return &object{fields: fields, objects: map[string]*object{}, lists: map[string]*list{}}
+}
 
 // own makes the object the wanted pod's own.
 func (o *object) own() {
@@ -53,10 +55,8 @@ func (o *object) object(name string) (*object, bool) {
 	if !ok {
 		return nil, false
 	}
-	c := &object{fields: fields, in: o, name: name}
-	if o.objects == nil {
-		o.objects = map[string]*object{}
-	}
+	c := newObject(fields)
+	c.in, c.name = o, name
 	o.objects[name] = c
 	return c, true
 }
@@ -70,10 +70,8 @@ func (o *object) listOf(name string, id podschema.Identity) (*list, bool) {
 	if !ok {
 		return nil, false
 	}
-	l := &list{items: items, id: id, in: o, name: name, index: map[string]int{}}
-	if o.lists == nil {
-		o.lists = map[string]*list{}
-	}
+	l := &list{id: id, in: o, name: name, objects: map[string]*object{}}
+	l.read(items)
 	o.lists[name] = l
 	return l, true
 }
@@ -111,8 +109,7 @@ type list struct {
 
 	items []any
 	owned bool
-	// index has the item that each key means, and -1 for none, of the keys that the
-	// list was told to know.
+	// index has the item that each key means: the last one of the key.
 	index   map[string]int
 	objects map[string]*object
 }
@@ -134,25 +131,20 @@ func (l *list) attach(items []any) {
 	}
 }
 
-// know makes the list able to find the items of some keys. It walks over the list
-// once.
-func (l *list) know(keys []string) {
-	fresh := map[string]bool{}
-	for _, key := range keys {
-		if _, known := l.index[key]; !known {
-			l.index[key], fresh[key] = -1, true
+// read finds the items of the list.
+func (l *list) read(items []any) {
+	l.items, l.index = items, make(map[string]int, len(items))
+	for i, item := range items {
+		if key, ok := l.id.Key(item); ok {
+			l.index[key] = i
 		}
-	}
-	for i, key := range podschema.KeysIn(l.id, l.items, fresh) {
-		l.index[key] = i
 	}
 }
 
-// find returns the index of the item that a key means. The list has to know the
-// key.
+// find returns the index of the item that a key means.
 func (l *list) find(key string) (int, bool) {
-	i, known := l.index[key]
-	return i, known && i >= 0
+	i, ok := l.index[key]
+	return i, ok
 }
 
 // at returns the item that a key means, which the list has.
@@ -164,10 +156,8 @@ func (l *list) object(key string) *object {
 		return c
 	}
 	fields, _ := l.at(key).(map[string]any)
-	c := &object{fields: fields, list: l, name: key}
-	if l.objects == nil {
-		l.objects = map[string]*object{}
-	}
+	c := newObject(fields)
+	c.list, c.name = l, key
 	l.objects[key] = c
 	return c
 }
@@ -220,14 +210,9 @@ func (l *list) insertBehind(values map[int]any) {
 	l.set(items)
 }
 
-// set makes items the list's, and finds the items that it knows among them.
+// set makes items the list's.
 func (l *list) set(items []any) {
 	l.owned = true
 	l.attach(items)
-	for key := range l.index {
-		l.index[key] = -1
-	}
-	for i, key := range podschema.KeysIn(l.id, items, l.index) {
-		l.index[key] = i
-	}
+	l.read(items)
 }

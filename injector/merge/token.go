@@ -50,9 +50,7 @@ func (m *merger) added() []*object {
 		if change == nil || !ok {
 			continue
 		}
-		keys := addedKeys(id, l.items, change)
-		l.know(keys)
-		for _, key := range keys {
+		for _, key := range addedKeys(id, l.items, change) {
 			added = append(added, l.object(key))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
 )
 
@@ -63,7 +64,7 @@ func authoritiesOf(configurations []configuration, replicas []state.Replica) []*
 	}
 	for _, c := range configurations {
 		for _, e := range c.entries {
-			for _, cert := range trustedCAs(e.ClientConfig.CABundle) {
+			for _, cert := range check.TrustedCAs(e.ClientConfig.CABundle) {
 				a := of(certs.FingerprintOf(cert).String())
 				a.cert = cert
 				a.entries = append(a.entries, c.String()+", entry "+e.Name)

@@ -94,14 +94,14 @@ With --secret the replicas need not answer.`,
   pillion certs revoke --secret pillion-ca 3F:5A:90:C1:…`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError{fmt.Errorf("%s takes one fingerprint, got %q", cmd.CommandPath(), args)}
+				return usageError{Err: fmt.Errorf("%s takes one fingerprint, got %q", cmd.CommandPath(), args)}
 			}
 			digits, err := certs.FingerprintDigits(args[0])
 			if err == nil && len(digits) < shortestPrefix {
 				err = fmt.Errorf("%q is too short: give at least %d digits of the fingerprint", args[0], shortestPrefix)
 			}
 			if err != nil {
-				return usageError{err}
+				return usageError{Err: err}
 			}
 			r.digits = digits
 			return nil

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pillion-dev/pillion/certs"
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
 )
 
@@ -59,7 +60,7 @@ var ownProvider = certs.ProviderStatus{Name: selfSigned, Secret: "pillion-ca", P
 
 func fingerprintIn(t *testing.T, bundle []byte) string {
 	t.Helper()
-	cas := trustedCAs(bundle)
+	cas := check.TrustedCAs(bundle)
 	if len(cas) != 1 {
 		t.Fatalf("%d CAs", len(cas))
 	}

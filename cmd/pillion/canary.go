@@ -27,7 +27,7 @@ import (
 func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *namespaces.Informer, refusals *canary.Refusals, record func(events.Event), ready func() error, registry prometheus.Registerer, log *slog.Logger) func(context.Context) error {
 	o := canary.Options{
 		StatusKey: templates.StatusKey(c.Prefix), Templates: set.Snapshot, Object: set.Object, StopHere: set.StopHere,
-		Namespace: ns.Cached, Calls: c.registration().Calls, Refusals: refusals, Rules: canary.DefaultRules, Ready: ready, Logger: log,
+		Namespace: ns.Cached, Calls: c.Registration().Calls, Refusals: refusals, Rules: canary.DefaultRules, Ready: ready, Logger: log,
 		Stopped: func(o store.Object, message string) {
 			record(events.Event{Code: reason.CanaryStopped, Message: message, About: corev1.ObjectReference{
 				APIVersion: c.Prefix + "/" + v1alpha1.Version, Kind: v1alpha1.Kind, Name: o.Name, UID: o.UID,

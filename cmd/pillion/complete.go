@@ -193,7 +193,7 @@ func fileTemplates(cmd *cobra.Command) map[string]*templates.Template {
 	for _, path := range paths {
 		manifests, _ := readManifests(path)
 		for _, m := range manifests {
-			if e := m.compile(templates.Options{Prefix: templatesResource(cmd).Group}, ""); e.Err == nil && e.Namespace == "" {
+			if e := compile(m, templates.Options{Prefix: templatesResource(cmd).Group}, ""); e.Err == nil && e.Namespace == "" {
 				found[e.Name] = e.Template
 			}
 		}

@@ -124,7 +124,7 @@ func (c *serveConfig) load(flags *pflag.FlagSet) error {
 		}
 	}
 	if err := errors.Join(c.read(flags, v), c.validate()); err != nil {
-		return usageError{err}
+		return usageError{Err: err}
 	}
 	c.Excluded = append(c.Excluded, c.Namespace)
 	c.settings = v.AllSettings()
@@ -175,7 +175,7 @@ func readConfigFile(v *viper.Viper, flags *pflag.FlagSet, file string) error {
 	}
 	if len(unknown) > 0 {
 		slices.Sort(unknown)
-		return usageError{fmt.Errorf("reading the configuration %s: no such settings: %s; 'pillion serve --help' lists them", file, strings.Join(unknown, ", "))}
+		return usageError{Err: fmt.Errorf("reading the configuration %s: no such settings: %s; 'pillion serve --help' lists them", file, strings.Join(unknown, ", "))}
 	}
 	return v.MergeConfigMap(own.AllSettings())
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/injector/drift"
-	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -33,14 +32,9 @@ func newCoverage(c serveConfig, config *rest.Config, pods webhook.Pods, ns *name
 		return found, err == nil
 	}
 	counter := coverage.NewCounter(coverage.Options{
-		List: clientset.PodList(clientset.NewOrDie(own)), Comparer: drift.Comparer{Pipeline: pods.Pipeline, Registration: c.registration()},
+		List: clientset.PodList(clientset.NewOrDie(own)), Comparer: drift.Comparer{Pipeline: pods.Pipeline, Registration: c.Registration()},
 		Namespaces: ns.All, Namespace: ns.Cached, Whole: whole, Templates: pods.Templates, Ready: ready, Every: c.CountEvery, Logger: log,
 	})
 	registry.MustRegister(counter)
 	return counter.Run
-}
-
-// registration is what API servers ask before they call this Pillion.
-func (c serveConfig) registration() entries.Registration {
-	return entries.Registration{Prefix: c.Prefix, All: c.All, Excluded: c.Excluded}
 }

@@ -33,7 +33,7 @@ type dependence struct {
 
 // newDependence returns what the server says of the templates that somebody applies.
 func newDependence(c serveConfig, counter metadata.Interface, ns *namespaces.Informer, log *slog.Logger) dependence {
-	d := dependence{rules: c.labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: ns.AllLabelled}
+	d := dependence{rules: c.Labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: ns.AllLabelled}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d // it has not the right
 	}

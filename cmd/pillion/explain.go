@@ -69,9 +69,9 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	var report explain.Report
 	switch {
 	case c.chain && len(targets) == 0 && !c.given.inCluster:
-		return usageError{errors.New("--chain is about a cluster: name an object of it, or add --cluster to -f")}
+		return usageError{Err: errors.New("--chain is about a cluster: name an object of it, or add --cluster to -f")}
 	case len(targets) > 0 && c.given.file != "":
-		return usageError{fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
+		return usageError{Err: fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
 	case len(targets) > 0:
 		var live *inspect.Live
 		if live, err = c.given.connect(cmd); err == nil {
@@ -79,7 +79,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 			report, err = live.Explain(cmd.Context(), targets)
 		}
 	case c.given.file == "":
-		return usageError{errors.New("name what to explain: pod/NAME, deploy/NAME, ns/NAME or -f FILE")}
+		return usageError{Err: errors.New("name what to explain: pod/NAME, deploy/NAME, ns/NAME or -f FILE")}
 	default:
 		report, err = c.files(cmd)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
 )
 
@@ -156,8 +157,8 @@ func FuzzTrustedCAs(f *testing.F) {
 		if len(text) > maxFuzzed {
 			return
 		}
-		cas := trustedCAs(text)
-		if more := trustedCAs(append(append(bytes.Clone(text), '\n'), bundle...)); len(more) < len(cas) || len(more) > len(cas)+1 {
+		cas := check.TrustedCAs(text)
+		if more := check.TrustedCAs(append(append(bytes.Clone(text), '\n'), bundle...)); len(more) < len(cas) || len(more) > len(cas)+1 {
 			t.Fatalf("%d certificates, and %d with one more", len(cas), len(more))
 		}
 		for _, c := range cas {

@@ -247,7 +247,7 @@ func writeJSON(w io.Writer, results []result) error {
 func writePatch(w io.Writer, results []result) error {
 	for _, r := range results {
 		if r.pods > 1 {
-			return usageError{errors.New("-o patch cannot tell the pods of a List apart; give them as documents of their own")}
+			return usageError{Err: errors.New("-o patch cannot tell the pods of a List apart; give them as documents of their own")}
 		}
 		if r.pods == 0 {
 			continue

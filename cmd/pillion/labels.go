@@ -19,11 +19,6 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// labels are the rules of the labels that Pillion manages on namespaces.
-func (c serveConfig) labels() labels.Rules {
-	return labels.Rules{Prefix: c.Prefix, Excluded: c.Excluded, Required: c.KeepRequired, Match: c.Match}
-}
-
 // newLabelController returns the controller of the labels. It hears of changes of templates and
 // namespaces, and tells held of labels that it cannot write because of their owner.
 func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), writer metadata.Interface, client kubernetes.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) *labels.Controller {

@@ -49,13 +49,13 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
   pillion lint --cluster -n shop`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !f.cluster {
-				return usageError{fmt.Errorf("lint needs at least one file or directory, or --cluster")}
+				return usageError{Err: fmt.Errorf("lint needs at least one file or directory, or --cluster")}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cases.test && f.output == "json" {
-				return usageError{fmt.Errorf("--test writes text; --output json is for findings alone")}
+				return usageError{Err: fmt.Errorf("--test writes text; --output json is for findings alone")}
 			}
 			options, err := o.compileOptions(cmd)
 			if err != nil {
@@ -71,9 +71,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 				if err != nil {
 					return err
 				}
-				for _, m := range manifests {
-					documents = append(documents, lint.Document{Source: m.source, Document: m.Document})
-				}
+				documents = append(documents, manifests...)
 			}
 			results, err := f.lint(cmd, &o, documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Namespace: o.namespace, Stable: func(name string) *templates.Template {
 				t, _ := libraryTemplate(name, options) // nil for a name that the library does not have

@@ -126,7 +126,7 @@ func ownDocumentOf(object unstructured.Unstructured) (ownDocument, error) {
 func (u *templateUsers) inPlace(files []lint.Document, own []ownDocument, o lint.Options) []ownDocument {
 	all := slices.Clone(own)
 	for i, d := range files {
-		e := manifest{d.Source, d.Document}.compile(o.Compile, o.Namespace)
+		e := compile(d, o.Compile, o.Namespace)
 		same := func(other ownDocument) bool {
 			return other.file < 0 && e.Namespace != "" && other.name == templateKey(e)
 		}

@@ -46,9 +46,7 @@ func main() {
 }
 
 // usageError marks an error as a wrong use of the command line.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
+type usageError = inspect.UsageError
 
 // errRefused is the error of a command that has already printed what is wrong.
 var errRefused = errors.New("refused")
@@ -72,11 +70,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	refuseUnknownShells(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	var usage usageError
-	var inspected inspect.UsageError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &usage), errors.As(err, &inspected):
+	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "pillion: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
 		return exitUsage
 	case errors.Is(err, errRefused):
@@ -107,7 +104,7 @@ The commands that read files run the same functions, without a cluster.`,
 		if cmd.Flags().Lookup("pillion-namespace") != nil && strings.HasPrefix(err.Error(), "unknown shorthand flag: 'n'") {
 			err = fmt.Errorf("%w; --pillion-namespace names Pillion's namespace", err)
 		}
-		return usageError{err}
+		return usageError{Err: err}
 	})
 	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(), newCanaryCommand(), newCertsCommand(), newVersionCommand())
 	root.SetHelpFunc(writeHelp)
@@ -120,7 +117,7 @@ The commands that read files run the same functions, without a cluster.`,
 // noArgs refuses arguments as wrong usage.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usageError{fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
+		return usageError{Err: fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args)}
 	}
 	return nil
 }
@@ -129,7 +126,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func oneArg(takes string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usageError{fmt.Errorf("%s, got %d", takes, len(args))}
+			return usageError{Err: fmt.Errorf("%s, got %d", takes, len(args))}
 		}
 		return nil
 	}
@@ -146,7 +143,7 @@ func subcommands(cmd *cobra.Command, args []string) error {
 			known = append(known, sub.Name())
 		}
 	}
-	return usageError{fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], known))}
+	return usageError{Err: fmt.Errorf("unknown command %q%s", args[0], nearest.Hint(args[0], known))}
 }
 
 // refuseUnknownShells adds cobra's command completion. By itself it answers an unknown shell

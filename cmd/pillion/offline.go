@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -97,7 +98,7 @@ var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "
 func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 	for _, name := range fileFlags {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			return nil, usageError{fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
+			return nil, usageError{Err: fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
 		}
 	}
 	cluster, err := openCluster(o.where)
@@ -160,7 +161,7 @@ func readFile(cmd *cobra.Command, name string) ([]byte, error) {
 
 func (o *offline) documents(cmd *cobra.Command) ([]workload.Document, error) {
 	if o.file == "" {
-		return nil, usageError{errors.New("-f FILE is required")}
+		return nil, usageError{Err: errors.New("-f FILE is required")}
 	}
 	return readDocuments(cmd, o.file)
 }
@@ -199,6 +200,22 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	if len(names) == 0 {
 		names = library.Names()
 	}
+	entries, err := o.entries(options, names)
+	if err != nil {
+		return nil, err
+	}
+	defaults, _ := options.Values["defaults"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(defaults)) {
+		if _, ok := entries[name]; !ok {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the values have defaults for %q, and no template of that name is loaded\n", name)
+		}
+	}
+	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
+}
+
+// entries compiles templates of the library, and those of --templates, each of which takes the place of
+// the library's of its name.
+func (o *offline) entries(options templates.Options, names []string) (map[string]templates.Entry, error) {
 	entries := map[string]templates.Entry{}
 	for _, name := range names {
 		t, err := libraryTemplate(name, options)
@@ -208,17 +225,8 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 		entries[name] = templates.Entry{Name: name, Template: t}
 	}
 	own, err := o.ownTemplates(options)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(entries, own) // a template of --templates takes the place of the library's
-	defaults, _ := options.Values["defaults"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(defaults)) {
-		if _, ok := entries[name]; !ok {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the values have defaults for %q, and no template of that name is loaded\n", name)
-		}
-	}
-	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
+	maps.Copy(entries, own)
+	return entries, err
 }
 
 // templateKey is the name of a template, which is NAMESPACE/NAME for one of a namespace.
@@ -245,7 +253,7 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 		manifests = append(manifests, more...)
 	}
 	for _, m := range manifests {
-		entry, place := m.compile(options, o.namespace), templates.NamedAt(m.Document, m.source)
+		entry, place := compile(m, options, o.namespace), templates.NamedAt(m.Document, m.Source)
 		if entry.Name == "" {
 			return nil, entry.Err
 		}
@@ -263,7 +271,7 @@ func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) 
 	if o.kubeVersion != "" {
 		var err error
 		if options.Kubernetes, err = templates.ParseKubernetesVersion(o.kubeVersion); err != nil {
-			return options, usageError{fmt.Errorf("--kube-version: %w", err)}
+			return options, usageError{Err: fmt.Errorf("--kube-version: %w", err)}
 		}
 	}
 	var err error
@@ -294,38 +302,33 @@ func parseValues(name string, data []byte) (map[string]any, error) {
 	return values, nil
 }
 
-// manifest is one document of a file of templates.
-type manifest struct {
-	source string
-	templates.Document
-}
-
-// namespace returns the namespace that a template is for, empty for a template of the cluster. A
+// namespaceOf returns the namespace that a template is for, empty for a template of the cluster. A
 // manifest that names none is for the fallback, as kubectl would apply it.
-func (m manifest) namespace(scope templates.Scope, fallback string) string {
+func namespaceOf(scope templates.Scope, fallback string) string {
 	if !scope.Namespaced {
 		return ""
 	}
 	return cmp.Or(scope.Namespace, fallback, "default")
 }
 
-func (m manifest) compile(o templates.Options, fallback string) templates.Entry {
-	o.Source, o.FirstLine = m.source, m.Line
-	t, _, err := templates.Compile(m.Manifest, o)
+// compile compiles a document of a file of templates.
+func compile(d lint.Document, o templates.Options, fallback string) templates.Entry {
+	o.Source, o.FirstLine = d.Source, d.Line
+	t, _, err := templates.Compile(d.Manifest, o)
 	if err == nil {
-		return templates.Entry{Name: t.Name(), Namespace: m.namespace(t.Scope(), fallback), Template: t}
+		return templates.Entry{Name: t.Name(), Namespace: namespaceOf(t.Scope(), fallback), Template: t}
 	}
 	entry := templates.Entry{Err: err}
 	var compile *templates.CompileError
 	if errors.As(err, &compile) {
-		entry.Name, entry.Namespace = compile.Template, m.namespace(compile.Scope, fallback)
+		entry.Name, entry.Namespace = compile.Template, namespaceOf(compile.Scope, fallback)
 	}
 	return entry
 }
 
 // readManifests reads the templates of a file, or of a directory's *.yaml, *.yml
 // and *.json.
-func readManifests(path string) ([]manifest, error) {
+func readManifests(path string) ([]lint.Document, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading templates: %w", err)
@@ -343,14 +346,14 @@ func readManifests(path string) ([]manifest, error) {
 			}
 		}
 	}
-	var manifests []manifest
+	var manifests []lint.Document
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading templates: %w", err)
 		}
 		for _, d := range templates.ParseFile(data) {
-			manifests = append(manifests, manifest{source: file, Document: d})
+			manifests = append(manifests, lint.Document{Source: file, Document: d})
 		}
 	}
 	if len(manifests) == 0 {
@@ -360,8 +363,8 @@ func readManifests(path string) ([]manifest, error) {
 }
 
 // manifestsOf returns the templates among objects.
-func manifestsOf(objects []map[string]any) ([]manifest, error) {
-	var manifests []manifest
+func manifestsOf(objects []map[string]any) ([]lint.Document, error) {
+	var manifests []lint.Document
 	for _, object := range objects {
 		if object["kind"] != v1alpha1.Kind && object["kind"] != v1alpha1.NamespacedKind {
 			continue
@@ -371,7 +374,7 @@ func manifestsOf(objects []map[string]any) ([]manifest, error) {
 			return nil, fmt.Errorf("reading templates: %s: %w", workload.NameOf(object), err)
 		}
 		for _, d := range templates.ParseFile([]byte(text)) {
-			manifests = append(manifests, manifest{source: workload.NameOf(object), Document: d})
+			manifests = append(manifests, lint.Document{Source: workload.NameOf(object), Document: d})
 		}
 	}
 	return manifests, nil

@@ -50,7 +50,7 @@ gets, and the level that it comes from: Default, Installer or Namespace.`,
   pillion params fluent-bit -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{errors.New("params takes the name of a template, and optionally names of parameters")}
+				return usageError{Err: errors.New("params takes the name of a template, and optionally names of parameters")}
 			}
 			return nil
 		},
@@ -66,7 +66,7 @@ gets, and the level that it comes from: Default, Installer or Namespace.`,
 
 func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 	if c.given.namespace != "" && !c.given.inCluster {
-		return usageError{errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
+		return usageError{Err: errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
 	}
 	set, live, err := c.given.inForce(cmd)
 	if err != nil {

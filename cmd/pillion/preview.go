@@ -22,7 +22,7 @@ func addPreview(handlers map[string]http.Handler, c serveConfig, limits namespac
 	}
 	o.Memory, o.Advice = webhook.AdviceMemoryFor(c.MemoryLimit), true
 	options.Created, options.Refused = created, limits.refused
-	middleware, entries := webhook.NewMiddleware(o), c.registration().Preview()
+	middleware, entries := webhook.NewMiddleware(o), c.Registration().Preview()
 	for i, preview := range webhook.NewPreview(options, entries) {
 		handlers["/"+entries[i].Name] = middleware.Handler(preview)
 	}

@@ -62,7 +62,7 @@ A canary that does not compile is not promoted, nor is one that is stopped, with
 
 func (p *promoteCommand) run(cmd *cobra.Command, args []string) error {
 	if len(p.templates) > 0 && p.output == "" {
-		return usageError{errors.New("--templates reads files, and promote changes none: add -o yaml to print the template")}
+		return usageError{Err: errors.New("--templates reads files, and promote changes none: add -o yaml to print the template")}
 	}
 	get, client, err := p.source()
 	if err != nil {

@@ -104,19 +104,19 @@ func (r *rolloutCommand) options(cmd *cobra.Command) (rollout.Options, error) {
 		}
 	}
 	if chosen > 1 {
-		return o, usageError{errors.New("--evict, --restart and --in-place: choose one")}
+		return o, usageError{Err: errors.New("--evict, --restart and --in-place: choose one")}
 	}
 	var err error
 	if o.Wave, err = rollout.ParseWave(r.wave); err != nil {
-		return o, usageError{fmt.Errorf("--wave is %q; %w", r.wave, err)}
+		return o, usageError{Err: fmt.Errorf("--wave is %q; %w", r.wave, err)}
 	}
 	if o.Selector, err = labels.Parse(r.pods); err != nil {
-		return o, usageError{fmt.Errorf("--pods is %q: %w", r.pods, err)}
+		return o, usageError{Err: fmt.Errorf("--pods is %q: %w", r.pods, err)}
 	}
 	for _, key := range r.except {
 		parts := strings.Split(key, "/")
 		if len(parts) != 3 || slices.Contains(parts, "") {
-			return o, usageError{fmt.Errorf("--except is %q; allowed are workloads as NAMESPACE/KIND/NAME, such as shop/deployment/web", key)}
+			return o, usageError{Err: fmt.Errorf("--except is %q; allowed are workloads as NAMESPACE/KIND/NAME, such as shop/deployment/web", key)}
 		}
 		if known, ok := inspect.ObjectKindOf(parts[1]); ok {
 			parts[1] = known.Kind
@@ -125,7 +125,7 @@ func (r *rolloutCommand) options(cmd *cobra.Command) (rollout.Options, error) {
 	}
 	o.Command = r.again(cmd)
 	if r.timeout <= 0 {
-		return o, usageError{fmt.Errorf("--timeout is %s; allowed are positive durations such as 5m", r.timeout)}
+		return o, usageError{Err: fmt.Errorf("--timeout is %s; allowed are positive durations such as 5m", r.timeout)}
 	}
 	return o, nil
 }
@@ -188,16 +188,9 @@ func (r *rolloutCommand) settings(cmd *cobra.Command, cluster *inspect.Cluster) 
 	if err != nil {
 		return s, err
 	}
-	entries, err := r.given.ownTemplates(compile)
+	entries, err := r.given.entries(compile, r.given.library)
 	if err != nil {
 		return s, err
-	}
-	for _, name := range r.given.library {
-		t, err := libraryTemplate(name, compile)
-		if err != nil {
-			return s, err
-		}
-		entries[name] = templates.Entry{Name: name, Template: t}
 	}
 	own, err := cluster.ClusterTemplates(cmd.Context(), compile)
 	if err != nil {

@@ -91,7 +91,7 @@ func restConfig(c serveConfig) (*rest.Config, error) {
 		config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
 	}
 	if errors.Is(err, rest.ErrNotInCluster) {
-		return nil, usageError{errors.New("not running in a pod of a cluster: --kubeconfig is required")}
+		return nil, usageError{Err: errors.New("not running in a pod of a cluster: --kubeconfig is required")}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding the API server: %w", err)
@@ -245,7 +245,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	held := func(namespace, label string, err error) {
 		recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 	}
-	labelController := newLabelController(c.labels(), enforcing, held, unlimitedClient, client, set, ns, mayWrite, log.With("component", "labels"))
+	labelController := newLabelController(c.Labels(), enforcing, held, unlimitedClient, client, set, ns, mayWrite, log.With("component", "labels"))
 	registry.MustRegister(labelController)
 	if ofNamespaces != nil {
 		ofNamespaces.OnChange(labelController.NamespaceChanged)
@@ -264,14 +264,14 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	previews := webhook.PreviewOptions{Pods: pods, Prefix: c.Prefix}
 	c.readsWorkloads(config, ns, &guard, &previews)
 	handlers := map[string]http.Handler{
-		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.labels(), enforcing, set.Snapshot), leaving}),
+		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), enforcing, set.Snapshot), leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		"/uninstall":                 middleware.Handler(leaving),
 	}
-	for _, entry := range c.registration().Mutating() {
+	for _, entry := range c.Registration().Mutating() {
 		handlers["/mutate/"+entry.Name] = middleware.Handler(webhook.NewMutate(pods, entry))
 	}
-	for _, entry := range c.registration().Verifying() {
+	for _, entry := range c.Registration().Verifying() {
 		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(pods, entry))
 	}
 	addPreview(handlers, c, limits, previews, reviews)

@@ -63,7 +63,7 @@ configurations that the replicas name, and all others that call the same Service
   pillion status --replica http://127.0.0.1:8080   # after kubectl port-forward`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("%s takes one template or namespace, got %q", cmd.CommandPath(), args)}
+				return usageError{Err: fmt.Errorf("%s takes one template or namespace, got %q", cmd.CommandPath(), args)}
 			}
 			if len(args) == 0 {
 				return nil

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
@@ -152,7 +150,7 @@ func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []
 		c.Exists = true
 		if service := w.ClientConfig.Service; service != nil && service.Namespace == cluster.Namespace {
 			c.entries, c.Entries = append(c.entries, w), append(c.Entries, w.Name)
-			c.TrustedCAs[w.Name] = len(trustedCAs(w.ClientConfig.CABundle))
+			c.TrustedCAs[w.Name] = len(check.TrustedCAs(w.ClientConfig.CABundle))
 		}
 	}
 	for _, a := range replicas {
@@ -176,18 +174,4 @@ func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []
 		ours[i].verify(replicas)
 	}
 	return ours, nil
-}
-
-// trustedCAs returns the certificates of a caBundle.
-func trustedCAs(bundle []byte) []*x509.Certificate {
-	var cas []*x509.Certificate
-	for {
-		var block *pem.Block
-		if block, bundle = pem.Decode(bundle); block == nil {
-			return cas
-		}
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
-			cas = append(cas, cert)
-		}
-	}
 }

@@ -19,15 +19,10 @@ import (
 	"github.com/pillion-dev/pillion/webhook"
 )
 
-// usageRules says which namespaces use templates.
-func (c serveConfig) usageRules() usage.Rules {
-	return usage.Rules{Prefix: c.Prefix, Excluded: c.Excluded}
-}
-
 // namedIn reports whether namespaces name a template.
 func (c serveConfig) namedIn(ns *namespaces.Informer) func(template string) bool {
 	return func(template string) bool {
-		return len(c.usageRules().Naming([]string{template}, ns.All())) > 0
+		return len(c.Usage().Naming([]string{template}, ns.All())) > 0
 	}
 }
 
@@ -37,14 +32,14 @@ func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer
 		return
 	}
 	client := clientset.NewOrDie(config) // of its own: nothing else waits for pages of workloads
-	w := usage.NewWorkloads(client.CoreV1().RESTClient(), c.usageRules(), ns.Cached)
+	w := usage.NewWorkloads(client.CoreV1().RESTClient(), c.Usage(), ns.Cached)
 	guard.Workloads, preview.Workloads = w.Naming, w.In
 }
 
 // newCounter returns the counter of what namespaces use. It hears of changes of templates
 // and namespaces.
 func newCounter(c serveConfig, set *store.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) *usage.Counter {
-	counter := usage.NewCounter(usage.CounterOptions{Rules: c.usageRules(), Templates: set.Snapshot, Namespaces: ns.All, Ready: ready})
+	counter := usage.NewCounter(usage.CounterOptions{Rules: c.Usage(), Templates: set.Snapshot, Namespaces: ns.All, Ready: ready})
 	registry.MustRegister(counter)
 	set.OnChange(func(*templates.Set) { counter.Changed() })
 	counter.OnCount(func(usage.Count) { set.UsageChanged() })
@@ -59,7 +54,7 @@ func newUpgradeGate(c serveConfig, client kubernetes.Interface, counter *usage.C
 		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }
 	}
 	gate := upgradegate.New(upgradegate.Options{
-		ConfigMaps: client.CoreV1().ConfigMaps(c.Namespace), Name: c.InUse, Instance: instance(), Rules: c.usageRules(),
+		ConfigMaps: client.CoreV1().ConfigMaps(c.Namespace), Name: c.InUse, Instance: instance(), Rules: c.Usage(),
 		Namespaces: ns.All, Allowed: c.AllowMissingTemplates, Serving: serving, Logger: log,
 	})
 	registry.MustRegister(gate)

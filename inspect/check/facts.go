@@ -17,6 +17,7 @@ import (
 	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/controller/usage"
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -170,7 +171,18 @@ func (s Settings) getTemplate(name string) string {
 	return "kubectl get sidecartemplates." + s.Prefix + " " + name + " -o yaml"
 }
 
-func (s Settings) usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Excluded: s.Excluded} }
+// Usage says which namespaces use templates.
+func (s Settings) Usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Excluded: s.Excluded} }
+
+// Labels are the rules of the labels that Pillion manages on namespaces.
+func (s Settings) Labels() pillionlabels.Rules {
+	return pillionlabels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Match: s.Match}
+}
+
+// Registration is what API servers ask before they call Pillion.
+func (s Settings) Registration() entries.Registration {
+	return entries.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}
+}
 
 func (s Settings) inject() string { return templates.InjectKey(s.Prefix) }
 

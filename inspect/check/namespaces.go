@@ -15,16 +15,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// labels returns the rules of the labels that namespaces are to have.
-func (s Settings) labels() labels.Rules {
-	return labels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Match: s.Match}
-}
-
 func labelsThere(f *Facts, s Settings) []Finding {
 	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	lacking := map[string][]string{}
 	var excluded []string
-	rules, enforcement := s.labels(), proof.Enforcement{Enforce: f.proven()}
+	rules, enforcement := s.Labels(), proof.Enforcement{Enforce: f.proven()}
 	var open []string
 	for _, ns := range namespaces {
 		if _, asks := ns.Annotations[s.inject()]; asks && slices.Contains(s.Excluded, ns.Name) {
@@ -103,7 +98,7 @@ func labelsByHand(f *Facts, s Settings) []Finding {
 
 // Depends returns the value of the label by which the pods of a namespace depend on Pillion, or "".
 func (s Settings) Depends(ns labels.Namespace) string {
-	call := entries.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded}.Call(ns.Namespace, nil)
+	call := s.Registration().Call(ns.Namespace, nil)
 	switch {
 	case ns.Name == s.ProofNamespace || !call.Called():
 		return ""
@@ -128,7 +123,7 @@ func dependence(f *Facts, s Settings) []Finding {
 		depending[value] = append(depending[value], ns.Name)
 		pods[value] += counts[ns.Name]
 		if asker := labels.AskedBy(set, ns.Namespace, s.Prefix); asker == labels.OtherMatch || asker == labels.RequiredMatch {
-			for _, template := range inForce(s.usage(), set, ns) {
+			for _, template := range inForce(s.Usage(), set, ns) {
 				by[template] = append(by[template], ns.Name)
 			}
 			if asker == labels.OtherMatch && value == templates.InjectionEnforced && !slices.Contains(ns.ByHand, templates.InjectionLabel(s.Prefix)) {

@@ -78,10 +78,10 @@ func injectorsApart(f *Facts, s Settings) []Finding {
 			continue
 		}
 		for _, ns := range namespaces {
-			if !s.usage().Counts(ns.Namespace) || i.asks != nil && !i.asks(ns.Labels, ns.Annotations) {
+			if !s.Usage().Counts(ns.Namespace) || i.asks != nil && !i.asks(ns.Labels, ns.Annotations) {
 				continue
 			}
-			for _, name := range inForce(s.usage(), set, ns) {
+			for _, name := range inForce(s.Usage(), set, ns) {
 				if slices.Contains(i.templates, name) {
 					found = append(found, i.clash(s, ns, name))
 				}
@@ -116,10 +116,10 @@ func autoscalersApart(f *Facts, s Settings) []Finding {
 	var found []Finding
 	for _, ns := range namespaces {
 		for _, a := range f.Autoscalers.Value {
-			if a.Namespace != ns.Name || a.off() || !s.usage().Counts(ns.Namespace) {
+			if a.Namespace != ns.Name || a.off() || !s.Usage().Counts(ns.Namespace) {
 				continue
 			}
-			if names := inForce(s.usage(), set, ns); len(names) > 0 {
+			if names := inForce(s.Usage(), set, ns); len(names) > 0 {
 				found = append(found, warning(fmt.Sprintf("VerticalPodAutoscaler %s in namespace %s sets the resources of all containers, those of sidecars (%s) too: give it a policy for each container of the app, and mode Off for \"*\"", a.Name, ns.Name, show.Some(names, mostNamed)),
 					fmt.Sprintf("kubectl -n %s edit vpa %s", ns.Name, a.Name), "kubectl explain vpa.spec.resourcePolicy.containerPolicies"))
 			}
@@ -138,7 +138,7 @@ func lastInOrder(f *Facts, s Settings) []Finding {
 	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	injected := map[string]bool{}
 	for _, ns := range namespaces {
-		injected[ns.Name] = s.usage().Counts(ns.Namespace) && ns.Labels[templates.InjectionLabel(s.Prefix)] != "" && len(inForce(s.usage(), set, ns)) > 0
+		injected[ns.Name] = s.Usage().Counts(ns.Namespace) && ns.Labels[templates.InjectionLabel(s.Prefix)] != "" && len(inForce(s.Usage(), set, ns)) > 0
 	}
 	var found []Finding
 	for _, w := range all {

@@ -251,20 +251,11 @@ func bundlesVerify(f *Facts, s Settings) []Finding {
 		if !s.ours(w) {
 			continue
 		}
-		cas, lasting := 0, false
-		for rest := w.ClientConfig.CABundle; ; {
-			var block *pem.Block
-			if block, rest = pem.Decode(rest); block == nil {
-				break
-			}
-			if ca, err := x509.ParseCertificate(block.Bytes); err == nil {
-				cas, lasting = cas+1, lasting || ca.NotAfter.After(f.Now)
-			}
-		}
+		cas := TrustedCAs(w.ClientConfig.CABundle)
 		switch {
-		case cas == 0:
+		case len(cas) == 0:
 			found = append(found, failed(fmt.Sprintf("%s has no certificate in its caBundle, so API servers do not trust Pillion; %s", w, s.bundleWriter()), fix...))
-		case !lasting:
+		case !slices.ContainsFunc(cas, func(ca *x509.Certificate) bool { return ca.NotAfter.After(f.Now) }):
 			found = append(found, failed(fmt.Sprintf("%s has only expired certificates in its caBundle", w), fix...))
 		}
 	}
@@ -283,6 +274,20 @@ func bundlesVerify(f *Facts, s Settings) []Finding {
 	}
 	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Says, b.Says) })
 	return found
+}
+
+// TrustedCAs returns the certificates of a caBundle.
+func TrustedCAs(bundle []byte) []*x509.Certificate {
+	var cas []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, bundle = pem.Decode(bundle); block == nil {
+			return cas
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			cas = append(cas, cert)
+		}
+	}
 }
 
 // bundleWriter says who writes the caBundles, and so restores them.

@@ -232,7 +232,7 @@ func (f *Facts) Unknown(s Settings) []Named {
 	served := f.served()
 	var unknown []Named
 	for _, ns := range namespaces {
-		for _, name := range s.usage().Asks(ns.Namespace).Names {
+		for _, name := range s.Usage().Asks(ns.Namespace).Names {
 			_, canary := set.Canary(name)
 			if _, there := set.In(ns.Name).Place(name); !there && (canary || !served[name]) {
 				unknown = append(unknown, Named{ns.Name, name})
@@ -264,7 +264,7 @@ func namesKnown(f *Facts, s Settings) []Finding {
 	var found []Finding
 	for _, ns := range namespaces {
 		value, there := ns.Annotations[s.inject()]
-		if !s.usage().Counts(ns.Namespace) {
+		if !s.Usage().Counts(ns.Namespace) {
 			continue
 		}
 		ask, err := policy.ParseAsk(value, there, policy.Namespace)

@@ -65,7 +65,7 @@ func (r *run) changeOne(ctx context.Context, p Pod, dryRun bool) (*changed, erro
 		if err != nil || v.behind == "" || podOf(pod).UID != p.UID {
 			return nil, err
 		}
-		change, why, err := r.Judge.inPlace(ctx, pod, ns, v)
+		change, why, err := InPlace(pod, r.Judge.statusKey(), v.now)
 		if err != nil || why != "" {
 			return nil, err
 		}

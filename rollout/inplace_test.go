@@ -124,7 +124,7 @@ func compared(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string
 }
 
 func inPlace(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) (rollout.Change, string, error) {
-	return rollout.InPlace(context.Background(), p, statusKey, request(pod, set), compared(t, p, pod, set))
+	return rollout.InPlace(pod, statusKey, compared(t, p, pod, set))
 }
 
 func clone(t interface{ Fatal(...any) }, object map[string]any) map[string]any {
@@ -169,7 +169,11 @@ func withoutImagesAndRecord(t interface{ Fatal(...any) }, pod map[string]any) ma
 		}
 	}
 	delete(pod["metadata"].(map[string]any)["annotations"].(map[string]any), statusKey)
-	return mark.LabelsOf(statusKey).Without(pod)
+	pod = mark.LabelsOf(statusKey).Without(pod)
+	if labels, _ := meta(pod)["labels"].(map[string]any); len(labels) == 0 {
+		delete(meta(pod), "labels")
+	}
+	return pod
 }
 
 func drawn(t *rapid.T, name string) shipper {
@@ -194,12 +198,17 @@ func interfere(t *rapid.T, pod map[string]any) bool {
 			sidecar = c
 		}
 	}
-	switch rapid.SampledFrom([]string{"nobody", "nobody", "a mirror", "a mount", "a label"}).Draw(t, "who interferes") {
+	switch rapid.SampledFrom([]string{"nobody", "nobody", "a mirror", "a mount", "a label", "Pillion's labels"}).Draw(t, "who interferes") {
 	case "a mirror":
 		sidecar["image"] = "mirror.example.com/" + sidecar["image"].(string)
 		return true
 	case "a mount":
 		sidecar["volumeMounts"] = []any{map[string]any{"name": "ca", "mountPath": "/etc/ssl"}}
+	case "Pillion's labels":
+		pod["metadata"] = mark.LabelsOf(statusKey).Without(pod)["metadata"]
+		if labels := meta(pod)["labels"].(map[string]any); len(labels) == 0 {
+			delete(meta(pod), "labels")
+		}
 	case "a label":
 		labels, _ := pod["metadata"].(map[string]any)["labels"].(map[string]any)
 		if labels["shipped"] != nil {
@@ -295,12 +304,12 @@ func TestAPodIsNotChangedInPlaceAndTheReasonSaysWhy(t *testing.T) {
 		"the sidecar would change in more": {after: func(s *shipper) { s.level = "debug" }, want: "its sidecar shipper would change in env"},
 		"a sidecar more":                   {after: func(s *shipper) { s.secondSidecar = true }, want: "its list of containers would change"},
 		"a label":                          {after: func(s *shipper) { s.label = "d" }, want: "it would change in metadata.labels.shipped"},
-		"a volume less":                    {after: func(s *shipper) { s.volume, s.image = false, "ship:2" }, want: "spec.volumes is not as in a new pod: somebody changed it since, or the template no longer wants it"},
+		"a volume less":                    {after: func(s *shipper) { s.volume, s.image = false, "ship:2" }, want: "it would change in spec.volumes[name=logs]"},
 		"another default of the pull policy": {after: func(s *shipper) { s.image = "ship:latest" },
 			want: "its sidecar shipper would change in imagePullPolicy, whose default comes from the image's tag (ship:1 becomes ship:latest)"},
 		"a mirror's image": {after: func(s *shipper) { s.image = "ship:2" }, change: func(pod map[string]any) {
 			pod["spec"].(map[string]any)["initContainers"].([]any)[0].(map[string]any)["image"] = "mirror/ship:1"
-		}, want: "spec.initContainers[name=shipper].image is not as in a new pod: somebody changed it since, or the template no longer wants it"},
+		}, want: "spec.initContainers[name=shipper].image is not what Pillion wrote: somebody changed it since"},
 		"no record": {after: func(*shipper) {}, change: func(pod map[string]any) {
 			delete(pod["metadata"].(map[string]any)["annotations"].(map[string]any), statusKey)
 		}, want: "it has no sidecar yet, and a running pod takes no other containers"},

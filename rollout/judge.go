@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
@@ -59,11 +58,6 @@ func (j Judge) judge(ctx context.Context, pod map[string]any, ns templates.Names
 // named returns the templates in a state that count.
 func (j Judge) named(s drift.Comparison, in drift.State) []string {
 	return slices.DeleteFunc(drift.Named(s.Templates, in), func(name string) bool { return j.Template != "" && name != j.Template })
-}
-
-// inPlace is [InPlace] for a pod that was judged.
-func (j Judge) inPlace(ctx context.Context, pod map[string]any, ns templates.Namespace, v verdict) (Change, string, error) {
-	return InPlace(ctx, j.Comparer.Pipeline, j.statusKey(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: j.Templates}, v.now)
 }
 
 // anew returns a pod to create by dry run: the base pod of an existing one.

@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
@@ -29,18 +27,13 @@ import (
 // running returns a cache of the server's namespaces that has been filled, and its log.
 func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)) (*follow.Cache, *logtest.Log) {
 	t.Helper()
-	client, err := metadata.NewForConfig(s.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
 	log := &logtest.Log{}
 	o := follow.Options{
-		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: client, Checked: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
+		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: s, Checked: true, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return all.List(ctx, options)
+			return s.List(ctx, options)
 		},
-		Watch: all.Watch,
+		Watch: s.Watch,
 	}
 	for _, f := range change {
 		f(&o)
@@ -52,7 +45,7 @@ func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)
 	case <-time.After(10 * time.Second):
 		t.Fatal("not filled within 10s")
 	}
-	within(t, 10*time.Second, "a watch stands", func() bool { return s.Standing() > 0 })
+	within(t, 10*time.Second, "a watch stands", func() bool { return s.Standing.Load() > 0 })
 	return c, log
 }
 
@@ -82,7 +75,7 @@ func v(value string) map[string]string { return map[string]string{"v": value} }
 
 func TestTheFirstReadIsConsistent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		c, _ := running(t, s)
 		if got := labelOf(c, "shop"); got != "1" {
@@ -97,10 +90,10 @@ func TestTheFirstReadIsConsistent(t *testing.T) {
 // A cache that read in a few pauses of 30 s would be wrong for as long.
 func TestAfterTheAPIServerWasAwayTheCacheIsCurrentSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		c, log := running(t, s)
-		s.Leave()
+		s.Away.Store(true)
 		// Long enough that a back-off that doubles would be beyond its limit.
 		time.Sleep(4 * time.Second)
 		if n := s.Refused.Load(); n < 4 || n > 20 {
@@ -127,13 +120,13 @@ func TestAWatchThatHangsIsFoundAndTheCacheIsReadAnew(t *testing.T) {
 	standing, every := (*followtest.Server).Deafen, func(s *followtest.Server) { s.Silent.Store(true) }
 	for name, c := range map[string]struct{ hang, change func(*followtest.Server) }{
 		"the watch that stands, a change":   {standing, func(s *followtest.Server) { s.Put("shop", v("2"), nil) }},
-		"the watch that stands, a deletion": {standing, func(s *followtest.Server) { s.Delete("shop") }},
+		"the watch that stands, a deletion": {standing, func(s *followtest.Server) { s.Remove("shop") }},
 		"every watch, a new object":         {every, func(s *followtest.Server) { s.Put("bank", v("2"), nil) }},
-		"every watch, a deletion":           {every, func(s *followtest.Server) { s.Delete("shop") }},
+		"every watch, a deletion":           {every, func(s *followtest.Server) { s.Remove("shop") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := followtest.New(t)
+				s := followtest.New()
 				s.Put("shop", v("1"), nil)
 				cache, log := running(t, s)
 				c.hang(s)
@@ -154,7 +147,7 @@ func TestAWatchThatHangsIsFoundAndTheCacheIsReadAnew(t *testing.T) {
 // Once it is known that watches bring nothing, the cache is not a check behind.
 func TestWhileWatchesBringNothingTheCacheIsReadEveryFewSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		c, log := running(t, s)
 		s.Silent.Store(true)
@@ -176,7 +169,7 @@ func TestWhileWatchesBringNothingTheCacheIsReadEveryFewSeconds(t *testing.T) {
 
 func TestAWrongCacheStaysWrongUntilItIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		var lists atomic.Bool
 		lists.Store(true)
@@ -204,7 +197,7 @@ func TestAWrongCacheStaysWrongUntilItIsReadAnew(t *testing.T) {
 
 func TestAVersionThatSomebodySawProvesTheCacheWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		c, _ := running(t, s, func(o *follow.Options) { o.Checked = false })
 		s.Deafen()
@@ -227,7 +220,7 @@ func TestAVersionThatSomebodySawProvesTheCacheWrong(t *testing.T) {
 // The age does not grow while nothing changes, with and without changes of other resources.
 func TestTheAgeOfACacheIsTheTimeSinceItWasKnownToBeCurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		c, _ := running(t, s)
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
@@ -244,16 +237,16 @@ func TestTheAgeOfACacheIsTheTimeSinceItWasKnownToBeCurrent(t *testing.T) {
 
 func TestACheckCostsTheSameForTenThousandNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		for i := range 10_000 {
 			s.Put(fmt.Sprint("ns-", i), v("1"), nil)
 		}
 		c, _ := running(t, s)
-		lists, objects := s.Lists.Load(), s.ListedObjects()
+		lists, objects := s.Lists.Load(), s.Listed.Load()
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(100 * time.Millisecond) {
 			s.Elsewhere()
 		}
-		lists, objects = s.Lists.Load()-lists, s.ListedObjects()-objects
+		lists, objects = s.Lists.Load()-lists, s.Listed.Load()-objects
 		if lists == 0 || objects > lists {
 			t.Errorf("%d checks have read %d namespaces, want at most one each", lists, objects)
 		}
@@ -270,7 +263,7 @@ func TestWhateverHappensTheCacheIsRightInTheEnd(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 13))
-				s := followtest.New(t)
+				s := followtest.New()
 				var mu sync.Mutex
 				told := map[string]string{}
 				var cache atomic.Pointer[follow.Cache]
@@ -292,10 +285,10 @@ func TestWhateverHappensTheCacheIsRightInTheEnd(t *testing.T) {
 						s.Put(name, v(fmt.Sprint(i)), nil)
 						want[name] = fmt.Sprint(i)
 					case n < 8 && want[name] != "" && want[name] != "(none)":
-						s.Delete(name)
+						s.Remove(name)
 						want[name] = "(none)"
 					case n == 8:
-						s.Leave()
+						s.Away.Store(true)
 					case n == 9:
 						s.Away.Store(false)
 						s.Silent.Store(false)
@@ -359,7 +352,7 @@ pillion_cache_wrong_total{cache="templates"} 2
 
 func TestAnObjectIsRemadeInTheVersionThatTheCacheHasAndInNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		var made, told atomic.Int64
 		c, _ := running(t, s, func(o *follow.Options) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
 	"github.com/pillion-dev/pillion/controller/labels"
@@ -49,22 +48,18 @@ func large(more ...string) map[string]string {
 // force.
 func changing(t *testing.T, s *followtest.Server, set *templates.Set) (*Informer, func(*templates.Set)) {
 	t.Helper()
-	client, err := metadata.NewForConfig(s.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var now atomic.Pointer[templates.Set]
 	now.Store(set)
-	i := New(informerOptions(client, func() *templates.NamespaceReads { return now.Load().NamespaceReads() }))
+	i := New(informerOptions(s, func() *templates.NamespaceReads { return now.Load().NamespaceReads() }))
 	runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
-	waitFor(t, "ready, and a watch that stands", func() bool { return i.Ready() == nil && s.Standing() > 0 })
+	waitFor(t, "ready, and a watch that stands", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
 	return i, func(set *templates.Set) { now.Store(set); i.TemplatesChanged() }
 }
 
 // A required template that selects by a key that was not kept never is one that does not match.
 func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", large("team", "tier"), nil)
 		s.Put("small", map[string]string{"tier": "x"}, nil)
 		i, change := changing(t, s, requiredBy(t, "team"))
@@ -115,7 +110,7 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 // versions come.
 func TestLargeNamespacesThatChangeMeanwhileEndAsTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		const count = 20
 		for n := range count {
 			s.Put(fmt.Sprint("shop-", n), large("k0"), nil)
@@ -147,7 +142,7 @@ func TestLargeNamespacesThatChangeMeanwhileEndAsTheyAre(t *testing.T) {
 
 func TestReadsOfLargeNamespacesTakeNothingFromOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		const count = 2 * largeBurst
 		for n := range count { // a parameter that finds no room
 			s.Put(fmt.Sprint("large-", n), nil, map[string]string{"t.pillion.dev/p": strings.Repeat("x", mostKept)})

@@ -31,7 +31,7 @@ func enforced(ns templates.Namespace) bool { return ns.Labels["pillion.dev/injec
 
 func TestANamespaceThatTheCallerKnowsBetterIsReadLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", injection("enabled"), nil)
 		i := following(t, s)
 		s.Deafen()
@@ -59,7 +59,7 @@ func TestAFloodOfReviewsOfOneStaleNamespaceIsNoFloodOfReads(t *testing.T) {
 	for name, now := range map[string]string{"the read agrees": "enforced", "the read does not agree": "other"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := followtest.New(t)
+				s := followtest.New()
 				s.Put("shop", injection("enabled"), nil)
 				i := following(t, s)
 				s.Deafen()
@@ -93,7 +93,7 @@ func TestAFloodOfReviewsOfOneStaleNamespaceIsNoFloodOfReads(t *testing.T) {
 // A read that began before the caller asked may be older than what the caller knows.
 func TestAReadThatBeganBeforeIsNotTakenForAnAnswerThatDisagrees(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", injection("enabled"), nil)
 		i := following(t, s)
 		s.Deafen()
@@ -110,10 +110,10 @@ func TestAReadThatBeganBeforeIsNotTakenForAnAnswerThatDisagrees(t *testing.T) {
 
 func TestWhereNothingCanBeReadTheCacheAnswersThoseWhoKnowNoBetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", injection("enabled"), nil)
 		i := following(t, s)
-		s.Leave()
+		s.Away.Store(true)
 		if held, err := i.Get(t.Context(), "shop", noReads, enforced); err == nil || apierrors.IsNotFound(err) || held.Labels["pillion.dev/injection"] != "enabled" {
 			t.Errorf("for a caller who knows better: %+v, %v, want what the cache holds beside an error", held, err)
 		}
@@ -132,7 +132,7 @@ func TestWhereNothingCanBeReadTheCacheAnswersThoseWhoKnowNoBetter(t *testing.T) 
 // While the cache is wrong, no namespace is answered from it.
 func TestAWrongCacheAnswersNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		s.Put("shop", injection("enabled"), nil)
 		s.Put("bank", nil, nil)
 		i := following(t, s)
@@ -158,7 +158,7 @@ func TestAWrongCacheAnswersNobody(t *testing.T) {
 
 func TestANamespaceAsItWasAMomentAgoIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New(t)
+		s := followtest.New()
 		level := func(value string) map[string]string { return map[string]string{"side.pillion.dev/level": value} }
 		s.Put("shop", injection("enabled"), level("info"))
 		i := following(t, s)

@@ -1,36 +1,33 @@
-// Package followtest has an API server of one resource, over HTTP, that can be told to fail.
-// It is for tests. Its connections are in memory, so it may run in a bubble of synctest.
+// Package followtest has an API server of one resource, as a metadata client, that can be told to
+// fail. It is for tests, and may run in a bubble of synctest.
 package followtest
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net"
-	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/rest"
+	"k8s.io/client-go/metadata"
 )
 
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces").GroupResource()
+
 // Server answers for namespaces as an API server does: gets, lists page by page, watches
-// from a version, with bookmarks, and no streamed lists.
+// from a version, with bookmarks, and no streamed lists. Make one with [New].
 type Server struct {
-	*httptest.Server
-	pipes pipes
-	// Away has connections refused, and those that stand end, as if there were no API
-	// server. Refused counts the connections that were refused.
+	metadata.Getter
+	// Away has calls refused, and watches that stand end, as if there were no API server.
+	// Refused counts the calls that were refused.
 	Away    atomic.Bool
 	Refused atomic.Int64
 	// Silent has watches begin and bring nothing. Those that stand fall silent, too.
@@ -43,7 +40,8 @@ type Server struct {
 	Slow atomic.Int64
 	// Gets, Lists and Watches count requests. Consistent counts the lists without a version.
 	Gets, Lists, Consistent, Watches atomic.Int64
-	begun, listed, standing          atomic.Int64
+	// Standing counts the watches that stand, and Listed the objects that lists have had in all.
+	Standing, Listed atomic.Int64
 
 	mu      sync.Mutex
 	version int
@@ -52,90 +50,20 @@ type Server struct {
 }
 
 type event struct {
-	kind    watch.EventType
+	watch.Event
 	version int
-	object  *metav1.PartialObjectMetadata
 }
 
-// New starts a server that ends with the test.
-func New(t testing.TB) *Server {
-	t.Helper()
-	s := &Server{version: 100, objects: map[string]*metav1.PartialObjectMetadata{}, pipes: newPipes()}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	if err := s.Listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s.Listener = s.pipes
-	s.Start()
-	t.Cleanup(func() {
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s
+// New returns a server without namespaces.
+func New() *Server {
+	return &Server{version: 100, objects: map[string]*metav1.PartialObjectMetadata{}}
 }
 
-// pipes is a listener in memory.
-type pipes struct {
-	dialled chan net.Conn
-	closed  chan struct{}
-	close   func()
-}
-
-func newPipes() pipes {
-	closed := make(chan struct{})
-	return pipes{make(chan net.Conn), closed, sync.OnceFunc(func() { close(closed) })}
-}
-
-func (p pipes) dial(ctx context.Context) (net.Conn, error) {
-	ours, theirs := net.Pipe()
-	select {
-	case p.dialled <- theirs:
-		return ours, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (p pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.dialled:
-		return conn, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p pipes) Close() error { p.close(); return nil }
-
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443} }
-
-// Config returns how a client reaches the server.
-func (s *Server) Config() *rest.Config {
-	return &rest.Config{Host: s.URL, QPS: -1, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		if s.Away.Load() {
-			s.Refused.Add(1)
-			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-		}
-		return s.pipes.dial(ctx)
-	}}
-}
-
-// Leave ends all connections, and refuses new ones until Away is false.
-func (s *Server) Leave() {
-	s.Away.Store(true)
-	s.CloseClientConnections()
-}
-
-// Standing returns how many watches stand.
-func (s *Server) Standing() int64 { return s.standing.Load() }
+// Resource implements [metadata.Interface]. Every resource is that of namespaces.
+func (s *Server) Resource(schema.GroupVersionResource) metadata.Getter { return s }
 
 // Deafen has the watches that stand bring nothing any more.
-func (s *Server) Deafen() { s.deaf.Store(s.begun.Load()) }
-
-// ListedObjects returns how many objects lists have had in all.
-func (s *Server) ListedObjects() int64 { return s.listed.Load() }
+func (s *Server) Deafen() { s.deaf.Store(s.Watches.Load()) }
 
 // Put makes or changes a namespace, and returns its version.
 func (s *Server) Put(name string, labels, annotations map[string]string) string {
@@ -145,23 +73,17 @@ func (s *Server) Put(name string, labels, annotations map[string]string) string 
 	if s.objects[name] == nil {
 		kind = watch.Added
 	}
-	s.version++
-	s.put(kind, &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: strconv.Itoa(s.version), Labels: labels, Annotations: annotations},
-	})
-	return strconv.Itoa(s.version)
+	s.objects[name] = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations}}
+	return s.happened(kind, s.objects[name])
 }
 
-// Delete deletes a namespace.
-func (s *Server) Delete(name string) {
+// Remove deletes a namespace.
+func (s *Server) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version++
-	object := *s.objects[name]
-	object.ResourceVersion = strconv.Itoa(s.version)
+	object := s.objects[name].DeepCopy()
 	delete(s.objects, name)
-	s.history = append(s.history, event{watch.Deleted, s.version, &object})
+	s.happened(watch.Deleted, object)
 }
 
 // Elsewhere has another resource change: the newest version is greater, and no namespace
@@ -172,132 +94,138 @@ func (s *Server) Elsewhere() {
 	s.version++
 }
 
-func (s *Server) put(kind watch.EventType, object *metav1.PartialObjectMetadata) {
-	s.objects[object.Name] = object
-	s.history = append(s.history, event{kind, s.version, object})
+// happened gives an object the next version, and watches the news of it.
+func (s *Server) happened(kind watch.EventType, object *metav1.PartialObjectMetadata) string {
+	s.version++
+	object.ResourceVersion = strconv.Itoa(s.version)
+	s.history = append(s.history, event{watch.Event{Type: kind, Object: object}, s.version})
+	return object.ResourceVersion
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if s.Away.Load() {
-		panic(http.ErrAbortHandler)
+// refused returns the error of a call while the server is away.
+func (s *Server) refused() error {
+	if !s.Away.Load() {
+		return nil
 	}
-	name, one := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/")
-	switch {
-	case one:
-		s.get(w, name)
-	case r.URL.Query().Get("watch") != "":
-		s.watch(w, r)
-	default:
-		s.list(w, r)
+	s.Refused.Add(1)
+	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// Get implements [metadata.ResourceInterface].
+func (s *Server) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*metav1.PartialObjectMetadata, error) {
+	if err := s.refused(); err != nil {
+		return nil, err
 	}
-}
-
-func answer(w http.ResponseWriter, code int, object any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(object)
-}
-
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	answer(w, code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message})
-}
-
-func (s *Server) get(w http.ResponseWriter, name string) {
 	s.Gets.Add(1)
 	time.Sleep(time.Duration(s.Slow.Load()))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if object, ok := s.objects[name]; ok {
-		answer(w, http.StatusOK, object)
-		return
+		return object.DeepCopy(), nil
 	}
-	refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, fmt.Sprintf("namespaces %q not found", name))
+	return nil, apierrors.NewNotFound(namespaces, name)
 }
 
-func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+// List implements [metadata.ResourceInterface].
+func (s *Server) List(_ context.Context, o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
+	if err := s.refused(); err != nil {
+		return nil, err
+	}
 	s.Lists.Add(1)
-	if r.URL.Query().Get("resourceVersion") == "" {
+	if o.ResourceVersion == "" {
 		s.Consistent.Add(1)
 	}
-	if s.NoLists.Load() && r.URL.Query().Get("limit") != "1" {
-		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "no lists")
-		return
+	if s.NoLists.Load() && o.Limit != 1 {
+		return nil, apierrors.NewForbidden(namespaces, "", nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
 	for name := range s.objects {
-		if name > r.URL.Query().Get("continue") {
+		if name > o.Continue {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}}
-	list.ResourceVersion = strconv.Itoa(s.version)
-	if limit, _ := strconv.Atoi(r.URL.Query().Get("limit")); limit > 0 && len(names) > limit {
+	list := &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)}}
+	if limit := int(o.Limit); limit > 0 && len(names) > limit {
 		names = names[:limit]
 		list.Continue = names[limit-1]
 	}
 	for _, name := range names {
-		list.Items = append(list.Items, *s.objects[name])
+		list.Items = append(list.Items, *s.objects[name].DeepCopy())
 	}
-	s.listed.Add(int64(len(list.Items)))
-	answer(w, http.StatusOK, list)
+	s.Listed.Add(int64(len(list.Items)))
+	return list, nil
 }
 
-func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
-	s.Watches.Add(1)
-	number := s.begun.Add(1)
-	if r.URL.Query().Get("sendInitialEvents") == "true" {
-		refuse(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden")
-		return
+// Watch implements [metadata.ResourceInterface].
+func (s *Server) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	if err := s.refused(); err != nil {
+		return nil, err
 	}
-	from, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	number := s.Watches.Add(1)
+	if o.SendInitialEvents != nil {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
+	}
+	from, err := strconv.Atoi(o.ResourceVersion)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-		return
+		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
-	began := time.Now()
-	bookmark := began.Add(time.Duration(seconds)*time.Second - 2*time.Second)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).Flush()
-	s.standing.Add(1)
-	defer s.standing.Add(-1)
-	for range time.Tick(5 * time.Millisecond) {
-		switch {
-		case r.Context().Err() != nil:
-			return
-		case s.Away.Load():
-			panic(http.ErrAbortHandler)
-		case time.Since(began) > time.Duration(seconds)*time.Second:
-			return
-		case s.Silent.Load() || number <= s.deaf.Load():
-			continue
-		}
-		s.mu.Lock()
-		var news []event
-		for _, e := range s.history {
-			if e.version > from {
-				news = append(news, e)
-				from = e.version
-			}
-		}
-		if time.Now().After(bookmark) && s.version > from {
-			from, bookmark = s.version, began.Add(time.Hour)
-			news = append(news, event{watch.Bookmark, from, &metav1.PartialObjectMetadata{
-				TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(from)},
-			}})
-		}
-		s.mu.Unlock()
-		for _, e := range news {
-			if json.NewEncoder(w).Encode(map[string]any{"type": e.kind, "object": e.object}) != nil {
+	events := make(chan watch.Event)
+	w := watch.NewProxyWatcher(events)
+	s.Standing.Add(1)
+	go func() {
+		defer s.Standing.Add(-1)
+		defer close(events)
+		end := time.Now().Add(time.Duration(*o.TimeoutSeconds) * time.Second)
+		bookmark := end.Add(-2 * time.Second)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
 				return
+			case <-w.StopChan():
+				return
+			case <-tick.C:
+			}
+			switch {
+			case s.Away.Load(), time.Now().After(end):
+				return
+			case s.Silent.Load() || number <= s.deaf.Load():
+				continue
+			}
+			for _, e := range s.since(from, time.Now().After(bookmark)) {
+				if from = e.version; e.Type == watch.Bookmark {
+					bookmark = end
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-w.StopChan():
+					return
+				case events <- e.Event:
+				}
 			}
 		}
-		if len(news) > 0 {
-			_ = http.NewResponseController(w).Flush()
+	}()
+	return w, nil
+}
+
+// since returns what happened after a version, and a bookmark if the newest version is beyond that.
+func (s *Server) since(version int, bookmark bool) (news []event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.history {
+		if e.version > version {
+			e.Object, version = e.Object.DeepCopyObject(), e.version
+			news = append(news, e)
 		}
 	}
+	if bookmark && s.version > version {
+		newest := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.version)}}
+		news = append(news, event{watch.Event{Type: watch.Bookmark, Object: newest}, s.version})
+	}
+	return news
 }

@@ -29,13 +29,3 @@ func Median(values []float64) float64 {
 	}
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
-
-// Blocks divides durations, which stand in the order of their measurement, into n blocks
-// of the same size or one less.
-func Blocks(durations []time.Duration, n int) [][]time.Duration {
-	blocks := make([][]time.Duration, n)
-	for i := range blocks {
-		blocks[i] = durations[i*len(durations)/n : (i+1)*len(durations)/n]
-	}
-	return blocks
-}

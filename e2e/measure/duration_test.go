@@ -7,15 +7,6 @@ import (
 	"time"
 )
 
-func upTo(n int) []time.Duration {
-	var d []time.Duration
-	for i := range n {
-		d = append(d, time.Duration(i+1))
-	}
-	rand.Shuffle(n, func(i, j int) { d[i], d[j] = d[j], d[i] })
-	return d
-}
-
 // What the word means: at least a share q does not exceed it, and of anything smaller that
 // is not so.
 func TestAShareOfTheDurationsDoesNotExceedTheirQuantile(t *testing.T) {
@@ -50,21 +41,6 @@ func TestAMedianIsInTheMiddle(t *testing.T) {
 	for want, values := range map[float64][]float64{0: nil, 3: {3}, 2: {3, 1}, 1.5: {9, 1.5, 0}} {
 		if got := Median(values); got != want {
 			t.Errorf("the median of %v is %v, want %v", values, got, want)
-		}
-	}
-}
-
-func TestBlocksHaveEveryDurationOnce(t *testing.T) {
-	for n := range 40 {
-		d := upTo(n)
-		blocks := Blocks(d, 5)
-		if got := slices.Concat(blocks...); len(blocks) != 5 || !slices.Equal(got, d) {
-			t.Errorf("blocks %v of %v", blocks, d)
-		}
-		for _, b := range blocks {
-			if len(b) < n/5 || len(b) > n/5+1 {
-				t.Errorf("%d durations have a block of %d", n, len(b))
-			}
 		}
 	}
 }

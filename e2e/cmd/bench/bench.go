@@ -152,8 +152,7 @@ func (b *bench) applyPolicy(ctx context.Context, c benchCase, a addition) error 
 	return err
 }
 
-// compare returns when every case that is to add the sidecar adds the same, and the no-op
-// webhook is called.
+// compare returns when every case that is to add the sidecar adds the same.
 func (b *bench) compare(ctx context.Context) error {
 	want, err := b.addition(ctx)
 	if err != nil {

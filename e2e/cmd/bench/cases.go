@@ -30,7 +30,6 @@ const (
 
 var cases = []benchCase{
 	{name: nothing},
-	{name: "no-op-webhook", path: noOpPath},
 	{name: "fixed-webhook", path: fixedPath, adds: true},
 	{name: fixedWithMount, path: withMountPath, adds: true},
 	{name: fixedRecord, path: recordPath, adds: true},

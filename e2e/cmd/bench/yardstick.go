@@ -21,7 +21,6 @@ import (
 // The paths of the yardstick: webhooks as somebody would write them who needs one sidecar,
 // with encoding/json and the typed objects of k8s.io/api.
 const (
-	noOpPath      = "/no-op"             // allows, and reads no pod
 	fixedPath     = "/fixed"             // adds a sidecar by a fixed patch
 	withMountPath = "/fixed-with-mount"  // the same, with the mount of the service account's token
 	recordPath    = "/fixed-with-record" // and with the annotation that Pillion writes, too
@@ -81,7 +80,6 @@ type yardstick struct {
 
 func (y *yardstick) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+noOpPath, y.answer(func([]byte) ([]operation, error) { return nil, nil }))
 	mux.HandleFunc("POST "+fixedPath, y.answer(func(raw []byte) ([]operation, error) { return y.patch(raw, false) }))
 	mux.HandleFunc("POST "+withMountPath, y.answer(func(raw []byte) ([]operation, error) { return y.patch(raw, true) }))
 	mux.HandleFunc("POST "+recordPath, y.answer(func(raw []byte) ([]operation, error) {

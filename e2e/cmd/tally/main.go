@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -80,21 +81,17 @@ func split(words []string) []run {
 	return runs
 }
 
-// command is a go command of the run.
-func (r run) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), r.env...)
-	return cmd
+// single reports whether the arguments name no more than one package.
+func (r run) single() bool {
+	packages := slices.DeleteFunc(slices.Clone(r.args), func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	return len(packages) < 2 && !strings.HasSuffix(strings.Join(packages, ""), "...")
 }
 
 // test runs go test, passing signals on to it, and counts. The error says that go test
 // itself failed, which failing tests make it do too.
 func (r run) test(signals <-chan os.Signal, out io.Writer) (counts, error) {
-	s, err := r.scope()
-	if err != nil {
-		return counts{}, err
-	}
-	cmd := r.command(append([]string{"test", "-json"}, r.args...)...)
+	cmd := exec.Command("go", append([]string{"test", "-json"}, r.args...)...)
+	cmd.Dir, cmd.Env = r.dir, append(os.Environ(), r.env...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return counts{}, err
@@ -118,7 +115,7 @@ func (r run) test(signals <-chan os.Signal, out io.Writer) (counts, error) {
 			}
 		}
 	}()
-	report := newReport(out, s)
+	report := newReport(out, r.single())
 	all, err := testjson.ScanTestOutput(testjson.ScanConfig{Stdout: stdout, Stderr: stderr, Handler: report, IgnoreNonJSONOutputLines: true})
 	report.end()
 	waitErr := cmd.Wait()

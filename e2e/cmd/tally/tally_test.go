@@ -37,14 +37,14 @@ func TestEachOutcomeCountsAndWhatFailedIsShown(t *testing.T) {
 		fails         bool
 		shown, hidden []string
 	}{
-		{[]string{"./pass"}, counts{passed: 2, skipped: 1}, false, []string{"not here", "[2 of 2 tests]"}, []string{"chatter"}},
+		{[]string{"./pass"}, counts{passed: 2, skipped: 1}, false, []string{"not here", "pass TestA"}, []string{"chatter"}},
 		{[]string{"./fail"}, counts{failed: 1}, true, []string{"wrong", "fail_test.go:5"}, nil},
 		{[]string{"./broken"}, counts{failed: 1}, true, []string{"undefined: undefined"}, nil},
 		{[]string{"./panics"}, counts{failed: 1}, true, []string{"panic: down"}, nil},
 		{[]string{"./ends"}, counts{failed: 1}, true, []string{"no ground"}, nil},
 		{[]string{"./none", "./pass"}, counts{passed: 2, skipped: 1}, false, nil, nil},
-		{[]string{"-run=T", "-skip=^TestTwo$", "./others"}, counts{passed: 2}, false, []string{"[2 of 2 tests]"}, nil},
-		{[]string{"./pass", "./others"}, counts{passed: 5, skipped: 1}, false, []string{"pass m/others  3 tests", "[2 of 2 packages]"}, nil},
+		{[]string{"-run=T", "-skip=^TestTwo$", "./others"}, counts{passed: 2}, false, []string{"pass TestOne", "pass TestThree"}, nil},
+		{[]string{"./pass", "./others"}, counts{passed: 5, skipped: 1}, false, []string{"pass m/others  3 tests"}, nil},
 	} {
 		t.Run(strings.Join(test.packages, " "), func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## bin/pillion, a static binary, with the links that make it a plugin of kubectl, and bin/licenses, the licences of all that is linked into it
-	@.ci/compile Pillion -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pillion ./cmd/pillion
+	@.ci/compile Pillion bin/pillion -ldflags "-s -w -X main.version=$(VERSION)" ./cmd/pillion
 	@ln -sf pillion bin/kubectl-pillion && ln -sf pillion bin/kubectl_complete-pillion
 	@echo "bin/pillion: $$(( $$(wc -c < bin/pillion) / 1024 )) KiB"
 	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
@@ -45,7 +45,7 @@ modules:
 	  cd ../etcd && go list -deps .; cd ../../helm/v3 && go list -deps helm.sh/helm/v3/cmd/helm) >/dev/null 2>&1 </dev/null &
 
 tally:
-	@$(E2E) ../.ci/compile 'the reporter of tests' -o ../.cache/tally ./cmd/tally
+	@$(E2E) ../.ci/compile 'the reporter of tests' ../.cache/tally ./cmd/tally
 
 # Fifteen stories, a file each: what would be missed first if it broke. They are told on one control
 # plane, and all other end-to-end tests by make verify.
@@ -102,7 +102,7 @@ image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image
 DIST ?= dist
 export PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 release: ## VERSION=v0.1.0: archives, images, chart, CRDs, SBOMs and checksums in DIST (dist); the same commit gives the same bytes
-	@cd .ci/tools/release && ../../compile 'the tools of releases' -ldflags '-s -w' -o ../../../.cache/tools/ tool
+	@cd .ci/tools/release && ../../compile 'the tools of releases' ../../../.cache/tools/ -ldflags '-s -w' tool
 	@$(E2E) go build -o ../$(GROUND_COMMAND) ./cmd/ground
 	@.ci/release $(VERSION) $(DIST)
 
@@ -129,7 +129,7 @@ workflows:
 	.cache/tools/actionlint -shellcheck= -pyflakes=
 
 ground: build
-	@$(E2E) ../.ci/compile 'the ground of the tests' -o ../$(GROUND_COMMAND) ./cmd/ground
+	@$(E2E) ../.ci/compile 'the ground of the tests' ../$(GROUND_COMMAND) ./cmd/ground
 
 up: ground ## a real Kubernetes with Pillion installed, left running; prints how to use it
 	@$(GROUND_COMMAND) up
@@ -158,7 +158,7 @@ soak: build ## faults at random for SOAK (10m), up to three at once, on a Kubern
 	@mkdir -p .cache/clock/ahead .cache/clock/behind; src=$$(go env GOROOT)/src/time; sed 's/sec, nsec, mono := runtimeNow()/&; sec += clockOff/' $$src/time.go >.cache/clock/time.go; \
 	  if cmp -s $$src/time.go .cache/clock/time.go; then echo "$$src/time.go has no place to turn the clock"; exit 1; fi; \
 	  printf '{"Replace":{"%s":"%s","%s":"%s"}}' $$src/time.go $(CURDIR)/.cache/clock/time.go $$src/clock.go $(CURDIR)/e2e/soak/testdata/clock.go >.cache/clock/overlay.json
-	@.ci/compile 'a Pillion whose clock is an hour off' -overlay .cache/clock/overlay.json -ldflags '-s -w' -o .cache/clock/ahead/pillion ./cmd/pillion
+	@.ci/compile 'a Pillion whose clock is an hour off' .cache/clock/ahead/pillion -overlay .cache/clock/overlay.json -ldflags '-s -w' ./cmd/pillion
 	@ln -f .cache/clock/ahead/pillion .cache/clock/behind/pillion
 	@$(E2E) go build -o ../.cache/soak ./cmd/soak
 	@.cache/soak -clocks $(CURDIR)/.cache/clock -for $(SOAK) -seed $(SEED) -only '$(FAULT)'

@@ -1,7 +1,6 @@
 package ground
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -17,7 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/mod/modfile"
@@ -122,9 +121,6 @@ var quick = []string{
 	"go.etcd.io/...", "google.golang.org/grpc/...", "k8s.io/apiextensions-apiserver/pkg/apiserver/...", "k8s.io/client-go/informers/...",
 	"k8s.io/kube-aggregator/...", "k8s.io/kubectl/...", "k8s.io/kubernetes/...",
 }
-
-// progressEvery is how often a long build says how far it is.
-const progressEvery = 10 * time.Second
 
 // keptFor is how long programs stay in the user's cache that nobody has used.
 const keptFor = 30 * 24 * time.Hour
@@ -272,7 +268,7 @@ func (p programs) build(ctx context.Context, c Checkout, bin string, out io.Writ
 	if used(dir) {
 		return dir, nil
 	}
-	return dir, p.compile(ctx, source, dir, p.title+" "+version, args, out)
+	return dir, p.compile(ctx, c, source, dir, p.title+" "+version, args, out)
 }
 
 // used tells whether programs are there, and notes that somebody wants them.
@@ -282,32 +278,23 @@ func used(dir string) bool {
 }
 
 // compile builds into a folder beside dir, and renames it to dir when all is there.
-func (p programs) compile(ctx context.Context, source, dir, what string, args []string, out io.Writer) error {
+func (p programs) compile(ctx context.Context, c Checkout, source, dir, what string, args []string, out io.Writer) error {
 	partial, err := os.MkdirTemp(filepath.Dir(dir), ".partial-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(partial)
 	began := time.Now()
-	command := func(verb string, more ...string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{verb}, args, more, p.packages)...)
-		cmd.Dir = source
-		// With more garbage than usual, up to a bound, compiling takes a tenth less.
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+buildFlags, "GOGC=400", "GOMEMLIMIT=2GiB")
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 10 * time.Second
-		return cmd
-	}
 	fmt.Fprintf(out, "%s: looking what is to be compiled, downloading what is not there\n", what)
-	stale := command("list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}")
-	var complaints strings.Builder
-	stale.Stderr = &complaints
-	packages, err := stale.Output()
-	if err != nil {
-		return fmt.Errorf("go list in %s: %w\n%s", source, err, &complaints)
-	}
-	if err := compiling(command("build", "-v", "-o", partial+"/"), what, len(strings.Fields(string(packages))), out); err != nil {
-		return err
+	cmd := exec.CommandContext(ctx, c.Path(".ci", "compile"), slices.Concat([]string{what, partial + "/"}, args, p.packages)...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = source, out, out
+	// With more garbage than usual, up to a bound, compiling takes a tenth less.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="+buildFlags, "GOGC=400", "GOMEMLIMIT=2GiB")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("compiling in %s: %w", source, err)
 	}
 	if err := os.Chmod(partial, 0o755); err != nil {
 		return err
@@ -317,60 +304,6 @@ func (p programs) compile(ctx context.Context, source, dir, what string, args []
 	}
 	fmt.Fprintf(out, "%s: built in %s\n", what, time.Since(began).Round(time.Second))
 	return nil
-}
-
-// compiling runs a `go build -v`, which names each package that it compiles, says how far it is,
-// and keeps what else it says for the error.
-func compiling(cmd *exec.Cmd, what string, packages int, out io.Writer) error {
-	pipe, err := cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	began := time.Now()
-	var compiled atomic.Int64
-	var said []string
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		lines := bufio.NewScanner(pipe)
-		for lines.Scan() {
-			if line := lines.Text(); strings.ContainsAny(line, " :") {
-				said = append(said, line)
-				continue
-			}
-			compiled.Add(1)
-		}
-	}()
-	ticker := time.NewTicker(progressEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			fmt.Fprintf(out, "%s: %s\n", what, progress(int(compiled.Load()), packages, time.Since(began)))
-			continue
-		case <-read:
-		}
-		break
-	}
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("go build in %s: %w\n%s", cmd.Dir, err, strings.Join(said[max(0, len(said)-30):], "\n"))
-	}
-	return nil
-}
-
-// progress says how much of a build is done, and how long the rest takes if it goes on like this.
-func progress(compiled, packages int, took time.Duration) string {
-	if compiled >= packages {
-		return fmt.Sprintf("all of %d packages compiled, linking", packages)
-	}
-	text := fmt.Sprintf("%d of %d packages compiled (%d %%)", compiled, packages, 100*compiled/packages)
-	if compiled == 0 || compiled < packages/20 {
-		return text
-	}
-	return text + fmt.Sprintf(", about %s left", (took*time.Duration(packages-compiled)/time.Duration(compiled)).Round(10*time.Second))
 }
 
 // requirements are the versions that the module in source requires, by module path.

@@ -214,14 +214,12 @@ func (g *cluster) startEtcd(ctx context.Context, clientPort, peerPort int) error
 }
 
 // auditPolicy has kube-apiserver record who created which pod, with the annotations that
-// admission webhooks gave, who wrote the status of which SidecarTemplate, what Pillion itself
-// asked for, and nothing else.
+// admission webhooks gave, what Pillion itself asked for, and nothing else.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - {level: Metadata, verbs: [create], resources: [{group: "", resources: [pods]}]}
-- {level: Metadata, resources: [{group: pillion.dev, resources: [sidecartemplates/status]}]}
 - {level: Metadata, users: ["system:serviceaccount:` + Namespace + `:` + Release + `"]}
 - {level: None}
 `

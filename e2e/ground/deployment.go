@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -25,12 +24,8 @@ import (
 // terminationGracePeriodSeconds.
 const stopGrace = 30 * time.Second
 
-// A token of the service account lives tokenLifetime and is replaced every tokenRefresh,
-// as a kubelet does it for a pod.
-const (
-	tokenLifetime = time.Hour
-	tokenRefresh  = 20 * time.Minute
-)
+// tokenLifetime is longer than any ground lives.
+const tokenLifetime = 365 * 24 * time.Hour
 
 // A deployment is Pillion as it runs in one namespace: what the deployment controller,
 // the scheduler and the kubelet would do with the chart's Deployment.
@@ -46,17 +41,13 @@ type replica struct {
 	Replica
 	number  int
 	process *process
-	refresh context.CancelFunc // ends the renewal of its token
 }
 
 // stop ends all replicas at the same time, as process.stop has it.
 func (d *deployment) stop(ctx context.Context, grace time.Duration) {
 	var all sync.WaitGroup
 	for _, r := range d.replicas {
-		all.Go(func() {
-			r.process.stop(ctx, grace)
-			r.refresh()
-		})
+		all.Go(func() { r.process.stop(ctx, grace) })
 	}
 	all.Wait()
 	d.replicas = nil
@@ -304,58 +295,26 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, stop, err := g.serviceAccount(ctx, object, server, p.Dir)
+	kubeconfig, err := g.serviceAccount(ctx, object, server, p.Dir)
 	if err != nil {
 		return nil, err
 	}
 	args := append(p.Args, "--listen="+r.Serve.String(), "--admin-listen="+r.Admin.String(), "--kubeconfig="+kubeconfig)
-	r.refresh = stop
-	r.process, err = startProcess(g.fork, r.Name, g.binary, args, p.Env, r.Log)
-	if err != nil {
-		stop()
+	if r.process, err = startProcess(g.fork, r.Name, g.binary, args, p.Env, r.Log); err != nil {
 		return nil, err
 	}
 	r.PID = r.process.cmd.Process.Pid
 	return r, nil
 }
 
-// serviceAccount writes to dir a kubeconfig for server with a token of the Deployment's
-// service account, and renews the token until the returned function is called.
-func (g *ControlPlane) serviceAccount(ctx context.Context, object *appsv1.Deployment, server, dir string) (string, context.CancelFunc, error) {
-	name := object.Spec.Template.Spec.ServiceAccountName
-	token, kubeconfig := filepath.Join(dir, "token"), filepath.Join(dir, "kubeconfig")
-	if err := g.writeToken(ctx, object.Namespace, name, token); err != nil {
-		return "", nil, err
-	}
-	if err := writeKubeconfig(kubeconfig, server, g.path("pki", "ca.crt"), &clientcmdapi.AuthInfo{TokenFile: token}, false); err != nil {
-		return "", nil, err
-	}
-	renewal, stop := context.WithCancel(g.life)
-	go func() {
-		for {
-			select {
-			case <-renewal.Done():
-				return
-			case <-time.After(tokenRefresh):
-			}
-			if err := g.writeToken(renewal, object.Namespace, name, token); err != nil {
-				fmt.Fprintf(g.out, "renewing a token: %v\n", err) // the next one may succeed, within the lifetime of this one
-			}
-		}
-	}()
-	return kubeconfig, stop, nil
-}
-
-// writeToken puts a new token of the service account into the file path, whole.
-func (g *ControlPlane) writeToken(ctx context.Context, namespace, name, path string) error {
-	seconds := int64(tokenLifetime / time.Second)
+// serviceAccount writes to dir a kubeconfig for server with a token of the Deployment's service account.
+func (g *ControlPlane) serviceAccount(ctx context.Context, object *appsv1.Deployment, server, dir string) (string, error) {
+	name, seconds := object.Spec.Template.Spec.ServiceAccountName, int64(tokenLifetime/time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	answer, err := g.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
+	answer, err := g.client.CoreV1().ServiceAccounts(object.Namespace).CreateToken(ctx, name, request, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("asking for a token of service account %s/%s: %w", namespace, name, err)
+		return "", fmt.Errorf("asking for a token of service account %s/%s: %w", object.Namespace, name, err)
 	}
-	if err := os.WriteFile(path+".new", []byte(answer.Status.Token), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	return kubeconfig, writeKubeconfig(kubeconfig, server, g.path("pki", "ca.crt"), &clientcmdapi.AuthInfo{Token: answer.Status.Token}, false)
 }

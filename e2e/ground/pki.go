@@ -40,9 +40,6 @@ func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: a.Certificate.Raw})
 }
 
-// Key is what the authority signs with, as PEM.
-func (a *Authority) Key() ([]byte, error) { return keyutil.MarshalPrivateKeyToPEM(a.key) }
-
 // Sign makes a key, and a certificate that lasts as long as the authority, both as PEM.
 func (a *Authority) Sign(leaf x509.Certificate) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -42,20 +41,11 @@ inject:
         - {$if: "kubernetes.minor >= 37", clusterTrustBundle: {name: "example.com:roots:a", path: roots.pem}}
 `
 
-// upgraded are the pods of a namespace that are created through API servers while these are upgraded.
-type upgraded struct {
-	namespace, sidecar string
-
-	mu                   sync.Mutex
-	tried, failed, wrong int
-	said                 map[string]int
-}
-
-// minorOf is the version for which the pod was made, or what is wrong with it.
-func (s *upgraded) minorOf(pod *corev1.Pod) (minor, wrong string) {
-	c := sidecar(pod, s.sidecar)
+// minorOf is the version for which the pod was made, and what became of it.
+func minorOf(pod *corev1.Pod, name string) (minor, outcome string) {
+	c := sidecar(pod, name)
 	if c == nil {
-		return "", "bare"
+		return "", bare
 	}
 	_, minor, _ = strings.Cut(c.Image, ":")
 	for _, v := range pod.Spec.Volumes {
@@ -64,43 +54,10 @@ func (s *upgraded) minorOf(pod *corev1.Pod) (minor, wrong string) {
 		}
 		has := slices.ContainsFunc(v.Projected.Sources, func(p corev1.VolumeProjection) bool { return p.ClusterTrustBundle != nil })
 		if minor == "37" && has || minor == "36" && !has {
-			return minor, ""
+			return minor, injected
 		}
 	}
 	return minor, "of version " + minor + " with another's volume"
-}
-
-// through creates pods through one API server until ctx ends. The gate is closed while it is away.
-func (s *upgraded) through(ctx context.Context, server *apiServer, gate *sync.RWMutex) {
-	for i := 0; ctx.Err() == nil; i++ {
-		time.Sleep(20 * time.Millisecond)
-		gate.RLock()
-		pod, err := server.create(context.WithoutCancel(ctx), s.namespace, newPod(fmt.Sprintf("web-%d-%d", server.number, i), nil), dryRun)
-		gate.RUnlock()
-		wrong := ""
-		if err == nil {
-			_, wrong = s.minorOf(pod)
-		}
-		s.mu.Lock()
-		s.tried++
-		if err != nil {
-			s.failed++
-			s.said[err.Error()]++
-		} else if wrong != "" {
-			s.wrong++
-			s.said["a pod is "+wrong]++
-		}
-		s.mu.Unlock()
-	}
-}
-
-// take returns the counts since the last call, and what was said of failures.
-func (s *upgraded) take() (tried, failed, wrong int, said map[string]int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tried, failed, wrong, said = s.tried, s.failed, s.wrong, s.said
-	s.tried, s.failed, s.wrong, s.said = 0, 0, 0, map[string]int{}
-	return
 }
 
 // API servers go to the next version one after the other, and back, while pods are created through
@@ -108,17 +65,20 @@ func (s *upgraded) take() (tried, failed, wrong int, said map[string]int) {
 func TestKubernetesIsUpgradedAndPodsAreOfTheLowestVersion(t *testing.T) {
 	all, from, to := apiServers(t), os.Getenv("K8S"), os.Getenv(upgradeTo)
 	m, n := newRequiredBy(t, versioned, nil)
-	s := &upgraded{namespace: n.name, sidecar: m.name, said: map[string]int{}}
-	running := n.mustCreate(t, newPod("running", nil))
-	gates := make([]sync.RWMutex, len(all))
-	ctx, stop := context.WithCancel(t.Context())
-	var streams sync.WaitGroup
-	defer streams.Wait()
-	defer stop()
+	running, ctx := n.mustCreate(t, newPod("running", nil)), t.Context()
+	gates := make([]sync.RWMutex, len(all)) // each is closed while its API server is away
+	var loads []*podLoad
 	for i, server := range all {
-		for range 2 {
-			streams.Go(func() { s.through(ctx, server, &gates[i]) })
-		}
+		loads = append(loads, newLoad(t, 2, 20*time.Millisecond, func(ctx context.Context, name string) (outcome string, err error) {
+			gates[i].RLock()
+			defer gates[i].RUnlock()
+			pod, err := server.create(ctx, n.name, newPod(name, nil), dryRun)
+			if err != nil {
+				return refused, err
+			}
+			_, outcome = minorOf(pod, m.name)
+			return outcome, nil
+		}))
 	}
 	change := func(i int, version string) {
 		t.Helper()
@@ -139,7 +99,7 @@ func TestKubernetesIsUpgradedAndPodsAreOfTheLowestVersion(t *testing.T) {
 					if err != nil {
 						return err
 					}
-					if is, _ := s.minorOf(pod); is != minor {
+					if is, _ := minorOf(pod, m.name); is != minor {
 						return fmt.Errorf("a pod is made for version %s", is)
 					}
 				}
@@ -160,15 +120,19 @@ func TestKubernetesIsUpgradedAndPodsAreOfTheLowestVersion(t *testing.T) {
 	var tried, failed, wrong, failedBack int
 	note := func(back bool) {
 		t.Helper()
-		a, b, c, said := s.take()
-		for _, what := range slices.Sorted(maps.Keys(said)) {
-			t.Logf("%d times: %s", said[what], what)
-		}
-		tried, wrong = tried+a, wrong+c
-		if back {
-			failedBack += b
-		} else {
-			failed += b
+		for i, l := range loads {
+			t.Logf("pods through API server %d: %s", i+1, l)
+			for outcome, times := range l.take() {
+				tried += times
+				switch {
+				case outcome == refused && back:
+					failedBack += times
+				case outcome == refused:
+					failed += times
+				case outcome != injected:
+					wrong += times
+				}
+			}
 		}
 	}
 	for i := range all {

@@ -284,7 +284,7 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 
 	// Pillion may answer, and be wrong.
 	for _, l := range loads {
-		l.clear()
+		l.take()
 	}
 	does(t, off)
 	becomes("everything off, while Pillion answers", bare, both...)

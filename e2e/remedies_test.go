@@ -235,10 +235,13 @@ func (l *podLoad) add(outcome string, err error) {
 	}
 }
 
-func (l *podLoad) clear() {
+// take returns the counts since the last call.
+func (l *podLoad) take() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	counts := l.pods
 	l.pods, l.error = map[string]int{}, nil
+	return counts
 }
 
 func (l *podLoad) counts() map[string]int {
@@ -286,22 +289,32 @@ func underLoad(t *testing.T, n *namespace, name string) *podLoad {
 // underLoadBy is underLoad by so many workers.
 func underLoadBy(t *testing.T, n *namespace, name string, workers int) *podLoad {
 	t.Helper()
+	return newLoad(t, workers, 10*time.Millisecond, func(ctx context.Context, pod string) (outcome string, err error) {
+		created, err := n.client.CoreV1().Pods(n.name).Create(ctx, newPod(pod, nil), dryRun)
+		switch {
+		case err != nil:
+			return refused, err
+		case sidecar(created, name) == nil:
+			return bare, nil
+		}
+		return injected, nil
+	})
+}
+
+// newLoad begins a load by so many workers, each of which creates a pod, and says what became of it,
+// after every pause.
+func newLoad(t *testing.T, workers int, pause time.Duration, create func(ctx context.Context, name string) (outcome string, err error)) *podLoad {
+	t.Helper()
 	l := &podLoad{pods: map[string]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for worker := range workers {
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				time.Sleep(10 * time.Millisecond)
-				pod, err := n.client.CoreV1().Pods(n.name).Create(ctx, newPod(fmt.Sprintf("load-%d-%d", worker, i), nil), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-				switch {
-				case ctx.Err() != nil:
-				case err != nil:
-					l.add(refused, err)
-				case sidecar(pod, name) == nil:
-					l.add(bare, nil)
-				default:
-					l.add(injected, nil)
+				time.Sleep(pause)
+				outcome, err := create(ctx, fmt.Sprintf("load-%d-%d", worker, i))
+				if ctx.Err() == nil {
+					l.add(outcome, err)
 				}
 			}
 		})

@@ -65,9 +65,9 @@ func (r *run) changeOne(ctx context.Context, p Pod, dryRun bool) (*changed, erro
 		if err != nil || v.behind == "" || podOf(pod).UID != p.UID {
 			return nil, err
 		}
-		change, why, err := InPlace(pod, r.Judge.statusKey(), v.now)
-		if err != nil || why != "" {
-			return nil, err
+		change, why := InPlace(pod, r.Judge.statusKey(), v.now)
+		if why != "" {
+			return nil, nil
 		}
 		err = r.Cluster.Patch(ctx, p, guarded(pod, change), dryRun)
 		switch {

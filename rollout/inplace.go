@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,66 +35,65 @@ func (s Sidecar) String() string { return fmt.Sprintf("%s: %s becomes %s", s.Nam
 // be different in a new pod, there is no such change, and why says what.
 //
 // The record of the pod after the change is that of the new pod, byte for byte.
-func InPlace(pod map[string]any, statusKey string, now drift.Comparison) (change Change, why string, err error) {
+func InPlace(pod map[string]any, statusKey string, now drift.Comparison) (change Change, why string) {
 	rec, err := record.Parse(pod, statusKey)
 	switch {
 	case err != nil:
-		return Change{}, fmt.Sprintf("its record cannot be read: %v", err), nil
+		return Change{}, fmt.Sprintf("its record cannot be read: %v", err)
 	case now.Message != "":
-		return Change{}, now.Message, nil
+		return Change{}, now.Message
 	case rec.Empty():
-		return Change{}, "it has no sidecar yet, and a running pod takes no other containers", nil
+		return Change{}, "it has no sidecar yet, and a running pod takes no other containers"
 	}
 	if dropped := drift.Named(now.Templates, drift.Dropped); len(dropped) > 0 {
-		return Change{}, fmt.Sprintf("it carries the template %s, which a new pod does not get", dropped[0]), nil
+		return Change{}, fmt.Sprintf("it carries the template %s, which a new pod does not get", dropped[0])
 	}
 	for _, place := range now.Places {
-		if why, err := change.add(pod, rec, now.New, place.Path); why != "" || err != nil {
-			return Change{}, why, err
+		if why := change.add(pod, rec, now.New, place.Path); why != "" {
+			return Change{}, why
 		}
 	}
 	ours := mark.LabelsOf(statusKey)
-	err = errors.Join(
-		change.replace(pod, now.New, "annotations", func(key string) bool { return key == statusKey }),
-		change.replace(pod, now.New, "labels", func(key string) bool { _, is := ours.Has(key); return is }),
-	)
-	return change, "", err
+	change.replace(pod, now.New, "annotations", func(key string) bool { return key == statusKey })
+	change.replace(pod, now.New, "labels", func(key string) bool { _, is := ours.Has(key); return is })
+	return change, ""
 }
 
 // add takes a place in which a new pod differs into the change. Otherwise it says why the place
 // cannot change in a running pod, or must not.
-func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any, path []string) (why string, err error) {
+func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any, path []string) (why string) {
 	switch {
 	case len(path) < 2 || path[0] != "spec" || !slices.Contains([]string{"initContainers", "containers"}, path[1]):
-		return "it would change in " + podschema.Readable(path), nil
+		return "it would change in " + podschema.Readable(path)
 	case len(path) < 4:
-		return "its list of containers would change", nil
+		return "its list of containers would change"
 	}
 	name, field := strings.TrimPrefix(path[2], "name="), path[3]
 	index, container := containerNamed(pod, path[1], name)
 	place := rec.Root.Child("spec").Child("initContainers").Child(path[2])
 	switch {
 	case path[1] != "initContainers" || container["restartPolicy"] != "Always":
-		return fmt.Sprintf("its container %s would change in %s, and is no native sidecar", name, field), nil
+		return fmt.Sprintf("its container %s would change in %s, and is no native sidecar", name, field)
 	case field != "image":
-		return fmt.Sprintf("its sidecar %s would change in %s", name, field), nil
+		return fmt.Sprintf("its sidecar %s would change in %s", name, field)
 	case place == nil || !place.Added:
-		return fmt.Sprintf("its container %s is not Pillion's", name), nil
+		return fmt.Sprintf("its container %s is not Pillion's", name)
 	case record.Digest(podschema.Pod().Child("spec").Child("initContainers").Elem().Child("image"), container["image"]) != place.Child("image").Wrote:
-		return podschema.Readable(path) + " is not what Pillion wrote: somebody changed it since", nil
+		return podschema.Readable(path) + " is not what Pillion wrote: somebody changed it since"
 	}
 	_, wanted := containerNamed(fresh, path[1], name)
 	from, _ := container["image"].(string)
 	to, _ := wanted["image"].(string)
 	if wanted["imagePullPolicy"] == nil && alwaysPulled(from) != alwaysPulled(to) {
-		return fmt.Sprintf("its sidecar %s would change in imagePullPolicy, whose default comes from the image's tag (%s becomes %s)", name, from, to), nil
+		return fmt.Sprintf("its sidecar %s would change in imagePullPolicy, whose default comes from the image's tag (%s becomes %s)", name, from, to)
 	}
 	c.Sidecars = append(c.Sidecars, Sidecar{Name: name, From: from, To: to})
-	return "", c.operation(patch.Replace, []string{"spec", "initContainers", strconv.Itoa(index), "image"}, to)
+	c.operation(patch.Replace, []string{"spec", "initContainers", strconv.Itoa(index), "image"}, to)
+	return ""
 }
 
 // replace has the pod's own labels or annotations of some keys be those of a new pod.
-func (c *Change) replace(pod, fresh map[string]any, field string, ours func(key string) bool) (err error) {
+func (c *Change) replace(pod, fresh map[string]any, field string, ours func(key string) bool) {
 	in := func(object map[string]any) map[string]any {
 		metadata, _ := object["metadata"].(map[string]any)
 		all, _ := metadata[field].(map[string]any)
@@ -103,7 +101,7 @@ func (c *Change) replace(pod, fresh map[string]any, field string, ours func(key 
 	}
 	have, want := in(pod), in(fresh)
 	if have == nil && slices.ContainsFunc(slices.Collect(maps.Keys(want)), ours) {
-		err = c.operation(patch.Add, []string{"metadata", field}, map[string]any{})
+		c.operation(patch.Add, []string{"metadata", field}, map[string]any{})
 	}
 	keys := map[string]any{}
 	maps.Copy(keys, have)
@@ -115,18 +113,15 @@ func (c *Change) replace(pod, fresh map[string]any, field string, ours func(key 
 		switch {
 		case !ours(key) || there && have[key] == value:
 		case !wanted:
-			err = errors.Join(err, c.operation(patch.Remove, path, nil))
+			c.operation(patch.Remove, path, nil)
 		default: // takes the place of another one
-			err = errors.Join(err, c.operation(patch.Add, path, value))
+			c.operation(patch.Add, path, value)
 		}
 	}
-	return err
 }
 
-func (c *Change) operation(op string, path []string, value any) error {
-	o, err := patch.New(op, path, value)
-	c.Operations = append(c.Operations, o)
-	return err
+func (c *Change) operation(op string, path []string, value any) {
+	c.Operations = append(c.Operations, patch.New(op, path, value))
 }
 
 // alwaysPulled reports whether the API server's default of imagePullPolicy is Always.

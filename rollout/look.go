@@ -203,10 +203,7 @@ func (r *run) see(ctx context.Context, object map[string]any) (seen, error) {
 	}
 	s.Behind, s.refused, s.current = v.behind, v.refused, v.current
 	if s.Behind != "" && r.Mode == InPlaceMode {
-		change, why, err := InPlace(object, r.Judge.statusKey(), v.now)
-		if err != nil {
-			return s, err
-		}
+		change, why := InPlace(object, r.Judge.statusKey(), v.now)
 		s.Free = len(change.Sidecars) == 0
 		if why != "" {
 			s.Cannot = "not in place: " + why

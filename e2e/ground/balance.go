@@ -4,14 +4,19 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// probeEvery is how often a balancer asks the replicas whether they are ready.
-const probeEvery = 100 * time.Millisecond
+// probeEvery is how often a balancer asks the replicas whether they are ready. One that fails so often
+// in a row leaves, as with the chart's readiness probe.
+const (
+	probeEvery       = 100 * time.Millisecond
+	failureThreshold = 2
+)
 
 // A balancer stands for kube-proxy and the endpoints of one Service: it listens on the
 // ClusterIP, and passes each new connection to the next ready replica. Connections that
@@ -77,24 +82,42 @@ func (b *balancer) aim(replicas []*replica) {
 
 // probe keeps the list of ready replicas.
 func (b *balancer) probe(ctx context.Context, path string) {
+	failures := map[int]int{} // by process
 	for ctx.Err() == nil {
 		b.mu.Lock()
 		targets := b.targets
 		b.mu.Unlock()
 		var ready []netip.AddrPort
 		for _, t := range targets {
-			if getOK(ctx, "http://"+t.Admin.String()+path) == nil {
+			switch known := slices.Contains(b.goesTo(), t.Serve); {
+			case getOK(ctx, "http://"+t.Admin.String()+path) == nil:
+				failures[t.PID] = 0
+			case !known:
+				continue
+			default:
+				failures[t.PID]++
+			}
+			if failures[t.PID] < failureThreshold {
 				ready = append(ready, t.Serve)
 			}
 		}
 		b.mu.Lock()
-		b.ready = ready
+		if slices.Equal(targets, b.targets) { // else others are to be asked
+			b.ready = ready
+		}
 		b.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(probeEvery):
 		}
 	}
+}
+
+// goesTo is where new connections go.
+func (b *balancer) goesTo() []netip.AddrPort {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ready
 }
 
 // pick is the replica for the next connection.
@@ -150,7 +173,10 @@ func (g *ControlPlane) Replace(ctx context.Context, namespace string) error {
 	if err := g.balance(ctx, d, object); err != nil {
 		return err
 	}
-	time.Sleep(2 * probeEvery) // until no connection goes to the old ones
+	goesTo := func(r *replica) bool { return slices.Contains(d.balancer.goesTo(), r.Serve) }
+	for limit := time.Now().Add(replicaLimit); slices.ContainsFunc(old.replicas, goesTo) && time.Now().Before(limit) && ctx.Err() == nil; {
+		time.Sleep(probeEvery)
+	}
 	old.stop(ctx, stopGrace)
 	return nil
 }

@@ -3,6 +3,7 @@ package library_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -200,13 +201,7 @@ func TestEveryVendorAnnotationThatReachesAPathIsBounded(t *testing.T) {
 		tmpl := compile(t, name, nil)
 		keys := vendorKeys(t, tmpl)
 		render := func(annotations map[string]string) map[string]any {
-			r, err := tmpl.Render(t.Context(), templates.Input{
-				Pod: map[string]any{
-					"metadata": map[string]any{"name": "web", "labels": map[string]any{"app": "web"}, "annotations": anyValues(annotations)},
-					"spec":     map[string]any{"containers": []any{map[string]any{"name": "web", "image": "nginx"}}},
-				},
-				Namespace: templates.Namespace{Name: "shop"},
-			})
+			r, err := tmpl.Render(t.Context(), annotated(annotations))
 			if err != nil {
 				t.Fatalf("%s with %q: %v", name, annotations, err)
 			}
@@ -230,12 +225,8 @@ func TestEveryVendorAnnotationThatReachesAPathIsBounded(t *testing.T) {
 			}
 			for _, value := range append(append(slices.Clone(strayPaths), ownDirectories(usual)...), strayFrom("/srv/zq")...) {
 				for _, form := range []string{value, "data:" + value, "data:/mnt/usual, data:" + value} {
-					annotations := map[string]string{key: form}
-					for k, v := range plain {
-						if k != key {
-							annotations[k] = v
-						}
-					}
+					annotations := maps.Clone(plain)
+					annotations[key] = form
 					if form == "" {
 						continue // as if it was not there
 					}

@@ -2,6 +2,7 @@ package library_test
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,11 +63,7 @@ func TestNoVendorAnnotationThatATemplateAcceptsChangesAShellsText(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			render := func(t *rapid.T, annotations map[string]string) *templates.Rendered {
-				pod := map[string]any{
-					"metadata": map[string]any{"name": "web", "labels": map[string]any{"app": "web"}, "annotations": anyValues(annotations)},
-					"spec":     map[string]any{"containers": []any{map[string]any{"name": "web", "image": "nginx"}}},
-				}
-				r, err := tmpl.Render(t.Context(), templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop"}, IgnoreConditions: false})
+				r, err := tmpl.Render(t.Context(), annotated(annotations))
 				if err != nil && strings.Contains(err.Error(), "two items have the same") {
 					t.Skip("two that are one: the pod is refused")
 				}
@@ -82,10 +79,7 @@ func TestNoVendorAnnotationThatATemplateAcceptsChangesAShellsText(t *testing.T) 
 				}
 			}
 			rapid.Check(t, func(t *rapid.T) {
-				annotations := map[string]string{}
-				for key, value := range plain {
-					annotations[key] = value
-				}
+				annotations := maps.Clone(plain)
 				for _, key := range rapid.SliceOfNDistinct(rapid.SampledFrom(keys), 1, 4, rapid.ID[string]).Draw(t, "keys") {
 					if strings.HasSuffix(key, "-") {
 						key += "db"
@@ -111,12 +105,16 @@ func TestNoVendorAnnotationThatATemplateAcceptsChangesAShellsText(t *testing.T) 
 	}
 }
 
-func anyValues(annotations map[string]string) map[string]any {
+// annotated is a pod with annotations, in a namespace without any.
+func annotated(annotations map[string]string) templates.Input {
 	values := map[string]any{}
 	for key, value := range annotations {
 		values[key] = value
 	}
-	return values
+	return templates.Input{Namespace: templates.Namespace{Name: "shop"}, Pod: map[string]any{
+		"metadata": map[string]any{"name": "web", "labels": map[string]any{"app": "web"}, "annotations": values},
+		"spec":     map[string]any{"containers": []any{map[string]any{"name": "web", "image": "nginx"}}},
+	}}
 }
 
 // shellCommands are the texts of shells() as JSON.

@@ -42,12 +42,8 @@ func quantityFunctions() []cel.EnvOption {
 		function("scale", "pillion_scale", two, scale),
 		function("minQ", "pillion_min_quantity", two, func(a, b ref.Val) (resource.Quantity, error) { return choose(a, b, -1) }),
 		function("maxQ", "pillion_max_quantity", two, func(a, b ref.Val) (resource.Quantity, error) { return choose(a, b, 1) }),
-		function("requests", "pillion_requests", ofResource, func(of, name ref.Val) (resource.Quantity, error) {
-			return effective(of, name, "requests", podRequests)
-		}),
-		function("limits", "pillion_limits", ofResource, func(of, name ref.Val) (resource.Quantity, error) {
-			return effective(of, name, "limits", podLimits)
-		}),
+		function("requests", "pillion_requests", ofResource, func(of, name ref.Val) (resource.Quantity, error) { return effective(of, name, "requests") }),
+		function("limits", "pillion_limits", ofResource, func(of, name ref.Val) (resource.Quantity, error) { return effective(of, name, "limits") }),
 	}
 }
 
@@ -158,18 +154,10 @@ func ceiling(r *big.Rat) (int64, bool) {
 	return n.Int64(), n.IsInt64()
 }
 
-func podRequests(pod *corev1.Pod) corev1.ResourceList {
-	return helpers.PodRequests(pod, helpers.PodResourcesOptions{})
-}
-
-func podLimits(pod *corev1.Pod) corev1.ResourceList {
-	return helpers.PodLimits(pod, helpers.PodResourcesOptions{})
-}
-
 // effective returns what a pod or a container asks for of one resource, under the field
 // requests or limits of its resources: a pod as the scheduler counts it. It is 0 where
 // nothing is asked for.
-func effective(of, resourceName ref.Val, field string, count func(*corev1.Pod) corev1.ResourceList) (resource.Quantity, error) {
+func effective(of, resourceName ref.Val, field string) (resource.Quantity, error) {
 	text, ok := resourceName.(types.String)
 	if !ok {
 		return resource.Quantity{}, errors.New("must be the name of a resource, such as 'cpu'")
@@ -191,7 +179,10 @@ func effective(of, resourceName ref.Val, field string, count func(*corev1.Pod) c
 	if err != nil {
 		return resource.Quantity{}, err
 	}
-	return count(pod)[name], nil
+	if field == "requests" {
+		return helpers.PodRequests(pod, helpers.PodResourcesOptions{})[name], nil
+	}
+	return helpers.PodLimits(pod, helpers.PodResourcesOptions{})[name], nil
 }
 
 // rawObject returns a value that is an object as raw JSON. The caller does not change it.

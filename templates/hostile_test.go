@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,16 +16,19 @@ import (
 )
 
 // everywhere has one parameter in every place where text can be: a whole value,
-// a part of one, a key, a list, a map, and values that expressions make.
+// a part of one, a key, a list, a map, a file, and values that expressions make.
 const everywhere = `
 parameters:
 - {name: text, type: string, default: x}
 - {name: part, type: string, default: x}
 - {name: items, type: list, items: string, default: [a, b]}
+- {name: list, type: list, items: string}
 - {name: map, type: map, items: string}
 - {name: json, type: json, default: {a: x}}
 variables:
 - {name: copy, expression: "params.text + params.part"}
+- {name: own, expression: "container.name + params.text"}
+files: {a: "<${params.text}>\n", b: "${params.part}"}
 inject:
   metadata:
     labels: {whole: "${params.text}"}
@@ -39,13 +43,14 @@ inject:
     containers:
     - name: sidecar
       image: sidecar:1
-      args: ["--text=${params.text}", "${params.part}", "--", "$${literal}"]
+      args: ["--text=${params.text}", "${params.part}", "${params.?list}", "--", "$${literal}"]
+      volumeMounts: [{name: t-files, mountPath: /t}]
       command: ${params.items}
       env:
       - {name: TEXT, value: "${params.text}"}
       - {$for: "item in params.items", name: "ITEM_${item}", value: "${item}"}
     - $each: App
-      env: [{name: TEXT, value: "${params.text}"}]
+      env: [{name: TEXT, value: "${params.text}"}, {name: OWN, value: "${variables.own}"}]
 `
 
 // hostile draws text that is likely to mean something to YAML, JSON, CEL, a shell
@@ -67,30 +72,41 @@ func hostile(t *rapid.T, label string) string {
 func TestAValueNeverChangesTheFragmentsStructure(t *testing.T) {
 	tmpl := compiled(t, everywhere)
 	rapid.Check(t, func(rt *rapid.T) {
-		text, part, value := hostile(rt, "text"), hostile(rt, "part"), hostile(rt, "value")
+		text, part, value, list := hostile(rt, "text"), hostile(rt, "part"), hostile(rt, "value"), hostile(rt, "list")
 		annotations := map[string]string{
-			"t.pillion.dev/text": text, "t.pillion.dev/part": part, "t.pillion.dev/map.key": value,
+			"t.pillion.dev/text": text, "t.pillion.dev/part": part, "t.pillion.dev/map.key": value, "t.pillion.dev/list": list,
 			"t.pillion.dev/json": asJSON(t, map[string]string{"a": value}),
 		}
 		got := rendered(t, tmpl, Input{Pod: onePod(t, annotations)}).Fragment
 
 		env := func(name, value string) map[string]any { return map[string]any{"name": name, "value": value} }
 		quoted, _ := shellWord(text)
+		args := []any{"--text=" + text, part}
+		if strings.TrimSpace(list) != "" {
+			for item := range strings.SplitSeq(list, ",") {
+				args = append(args, strings.TrimSpace(item))
+			}
+		}
+		item := func(file string) any {
+			return map[string]any{"path": file, "fieldRef": map[string]any{"fieldPath": "metadata.annotations['t.files.pillion.dev/" + file + "']"}}
+		}
 		want := map[string]any{
 			"metadata": map[string]any{
 				"labels": map[string]any{"whole": text},
 				"annotations": map[string]any{
 					"part": "<" + part + ">", "variable": text + part, "map": value, "quoted": "echo " + quoted, "key-" + part: "value",
+					"t.files.pillion.dev/a": "<" + text + ">\n", "t.files.pillion.dev/b": part,
 					"json": got["metadata"].(map[string]any)["annotations"].(map[string]any)["json"],
 				},
 			},
 			"spec": map[string]any{"containers": []any{
 				map[string]any{
-					"name": "sidecar", "image": "sidecar:1", "args": []any{"--text=" + text, part, "--", "${literal}"}, "command": []any{"a", "b"},
-					"env": []any{env("TEXT", text), env("ITEM_a", "a"), env("ITEM_b", "b")},
+					"name": "sidecar", "image": "sidecar:1", "args": append(args, "--", "${literal}"), "command": []any{"a", "b"},
+					"volumeMounts": []any{map[string]any{"name": "t-files", "mountPath": "/t"}},
+					"env":          []any{env("TEXT", text), env("ITEM_a", "a"), env("ITEM_b", "b")},
 				},
-				map[string]any{"name": "app", "env": []any{env("TEXT", text)}},
-			}},
+				map[string]any{"name": "app", "env": []any{env("TEXT", text), env("OWN", "app"+text)}},
+			}, "volumes": []any{map[string]any{"name": "t-files", "downwardAPI": map[string]any{"items": []any{item("a"), item("b")}}}}},
 		}
 		if !reflect.DeepEqual(got, want) {
 			rt.Fatalf("got  %q\nwant %q", got, want)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
 // mistakes are specs with one mistake each. The line counts from the spec's
@@ -229,7 +231,7 @@ func TestAManifestThatIsNoneIsRefused(t *testing.T) {
 		"a bad name":        {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: A_b}\nspec: {inject: {}}", "t.yaml:3: metadata.name: must be a DNS label"},
 		"no spec":           {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}", "spec: is missing"},
 		"a bad metadata":    {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a, lables: {}}\nspec: {inject: {}}", "t.yaml:3: template a: metadata.lables: unknown field; did you mean labels?"},
-		"too many bytes":    {strings.Repeat("#", MaxManifestBytes+1), "at most 1048576 are allowed"},
+		"too many bytes":    {strings.Repeat("#", manifest.MaxBytes+1), "at most 1048576 are allowed"},
 		"a loop of aliases": {"a: &a [*a]", "holds itself"},
 		"a bomb of aliases": {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e]", "written out"},
 	} {

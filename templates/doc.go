@@ -13,8 +13,8 @@
 //
 // Everything is compiled once: the fragment becomes a tree in which expressions
 // are CEL programs, typed against the pod's schema. The compilation finds an author's
-// mistakes, by type checks and by rendering for two made-up pods. Constants of this
-// package bound the cost that a tenant can cause.
+// mistakes, by type checks and by rendering for two made-up pods. Constants of
+// templates/expression bound the cost that a tenant can cause.
 //
 // Imports: the packages below this one for manifests, parameters, expressions,
 // directives, image references and the pod's schema; apimachinery. Of CEL only

@@ -2,9 +2,6 @@ package templates
 
 import "github.com/pillion-dev/pillion/templates/manifest"
 
-// MaxManifestBytes is the size of the largest manifest that is read.
-const MaxManifestBytes = manifest.MaxBytes
-
 // Document is one manifest of a file: its text for [Compile], and its first line for
 // [Options].
 type Document = manifest.Document

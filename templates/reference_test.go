@@ -16,6 +16,7 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -106,11 +107,11 @@ func fieldsPage(t *testing.T) string {
 		name  string
 		value int
 	}{
-		{"cost of one evaluation of one expression, in CEL's unit", templates.MaxExpressionCost},
-		{"cost of all evaluations and repetitions for one pod", templates.MaxRenderCost},
-		{"repetitions of one `$for`", templates.MaxIterations},
-		{"bytes of the fragment for one pod", templates.MaxRenderedBytes},
-		{"bytes of a manifest", templates.MaxManifestBytes},
+		{"cost of one evaluation of one expression, in CEL's unit", expression.MaxCost},
+		{"cost of all evaluations and repetitions for one pod", expression.MaxRunCost},
+		{"repetitions of one `$for`", expression.MaxIterations},
+		{"bytes of the fragment for one pod", expression.MaxBytes},
+		{"bytes of a manifest", manifest.MaxBytes},
 		{"expressions of a template, with each `$each` and `$for`", expression.MaxExpressions},
 		{"bytes of one expression", expression.MaxSource},
 	} {

@@ -19,22 +19,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// The bounds on what rendering one template for one pod may cost. Costs are in
-// CEL's own unit, as in Kubernetes' admission policies.
-const (
-	// MaxExpressionCost is for one evaluation of one expression.
-	MaxExpressionCost = expression.MaxCost
-	// MaxRenderCost is for all evaluations and repetitions together.
-	MaxRenderCost = expression.MaxRunCost
-	// MaxRenderedBytes is the size of the fragment as JSON, about.
-	MaxRenderedBytes = expression.MaxBytes
-	// MaxIterations is how often one $for repeats its item.
-	MaxIterations = expression.MaxIterations
-)
-
-// MatchCondition is a condition as the manifest has it.
-type MatchCondition = v1alpha1.MatchCondition
-
 // Namespace is what templates see of a pod's namespace.
 type Namespace struct {
 	Name                string
@@ -91,7 +75,7 @@ type Rendered struct {
 	Facts facts.Stores
 	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
 	// fragment.
-	Unmet *MatchCondition
+	Unmet *v1alpha1.MatchCondition
 	// Invalid are the validations that are false for the pod.
 	Invalid []Invalid
 	// Params are the parameters that have a value, by name: string, int64,

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/pillion-dev/pillion/templates/expression"
 )
 
 // twoAndTwo is a pod with two init containers and two containers.
@@ -229,7 +231,7 @@ func TestWhatATenantCanMakeATemplateCostIsBounded(t *testing.T) {
 		"cost of a variable that is read again and again": {"variables: [{name: v, expression: \"params.l.map(a, params.l.map(b, params.l.map(c, a + b + c))).size() > 0\"}]\ninject: {spec: {hostNetwork: \"${params.l.all(x, variables.v || true)}\"}}", long, "costs more than 300000"},
 		"repetitions inside repetitions":                  {"inject: {spec: {containers: [{$for: \"x in params.l\", name: \"${x}\", image: i, env: [{$for: \"y in params.l\", $if: \"false\", name: a}]}]}}", strings.Join(numbers(900), ","), "together cost more than 1000000"},
 		"cost of all together":                            {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}${params.l.map(y, y).size()}\"}]}}", strings.Join(numbers(900), ","), "together cost more than 1000000"},
-		"repetitions":                                     {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\"}]}}", strings.Join(numbers(MaxIterations+1), ","), "$for repeats more than 1000 times"},
+		"repetitions":                                     {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\"}]}}", strings.Join(numbers(expression.MaxIterations+1), ","), "$for repeats more than 1000 times"},
 		"bytes":                                           {"inject: {metadata: {annotations: {a: \"${params.l.join()}${params.l.join()}${params.l.join()}\"}}}", strings.Repeat("x", 100_000), "larger than 262144 bytes"},
 		"bytes of constants":                              {"inject: {spec: {volumes: [{$for: \"x in params.l\", name: \"${x}\", configMap: {name: " + strings.Repeat("c", 2000) + "}}]}}", strings.Join(numbers(200), ","), "larger than 262144 bytes"},
 		"bytes of toJson":                                 {"inject: {metadata: {annotations: {a: \"${string(toJson([params.l, params.l, params.l]).size())}\"}}}", strings.Repeat("x", 100_000), "more than 262144 bytes"},

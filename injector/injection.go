@@ -205,14 +205,13 @@ func conditionSentence(name, message string) string {
 
 func renderCode(err error) reason.Code {
 	var parameter *templates.ParameterError
-	var expensive *templates.TooExpensiveError
 	var render *templates.RenderError
 	switch {
 	case errors.As(err, &parameter):
 		return reason.BadParameter
-	case errors.As(err, &expensive):
+	case errors.As(err, &render) && render.TooExpensive:
 		return reason.TemplateTooExpensive
-	case errors.As(err, &render):
+	case render != nil:
 		return reason.RenderFailed
 	default:
 		return reason.InternalError

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
@@ -83,32 +82,18 @@ func located(source, template, at string, line int, message string) string {
 	return b.String()
 }
 
-// TooExpensiveError means that rendering a template for a pod goes over one of
-// the bounds of this package.
-type TooExpensiveError struct {
+// RenderError means that an expression fails for a pod, gives what the pod's schema does not
+// take there, or that rendering goes over a bound.
+type RenderError struct {
 	Template string
-	// Path and Line lead to what was being rendered, as in [Problem]. Empty for the
+	// Path and Line lead to the expression in the manifest, as in [Problem]. Empty for the
 	// fragment as a whole.
 	Path string
 	Line int
-	// Message names the bound.
+	// Message says what happened, or names the bound, without control characters.
 	Message string
-}
-
-// Error returns the template, the path and the bound.
-func (e *TooExpensiveError) Error() string {
-	return located("", e.Template, e.Path, 0, e.Message)
-}
-
-// RenderError means that an expression fails for a pod, or gives what the pod's
-// schema does not take there.
-type RenderError struct {
-	Template string
-	// Path and Line lead to the expression in the manifest, as in [Problem].
-	Path string
-	Line int
-	// Message says what happened, without control characters.
-	Message string
+	// TooExpensive is set for a bound of templates/expression.
+	TooExpensive bool
 }
 
 // Error returns the template, the path and what happened.
@@ -119,12 +104,3 @@ func (e *RenderError) Error() string {
 // ErrNoExample is the error inside of what [Template.RenderExample] returns for a
 // template with a required parameter that nothing gives a value. Compile warns of it.
 var ErrNoExample = param.ErrNoExample
-
-// failure is an error of the render at a place of the manifest, which
-// [Template.Render] turns into an error of its own.
-type failure struct {
-	expression.Place
-	message string
-}
-
-func (f *failure) Error() string { return f.message }

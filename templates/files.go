@@ -176,7 +176,7 @@ func (r *renderer) addFiles(out map[string]any, s *expression.Scope) (*Files, er
 	volumes, _ := spec["volumes"].([]any)
 	for _, v := range volumes {
 		if item, _ := v.(map[string]any); item["name"] == files.Volume["name"] {
-			return nil, &failure{Place: t.files[0].Place, message: fmt.Sprintf("the template has a volume %s of its own, which is the name of the volume with its files", t.name+filesVolume)}
+			return nil, &expression.Error{Place: t.files[0].Place, Message: fmt.Sprintf("the template has a volume %s of its own, which is the name of the volume with its files", t.name+filesVolume)}
 		}
 	}
 	spec["volumes"] = append(slices.Clone(volumes), files.Volume)

@@ -104,16 +104,16 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 	if len(madeUp) > 0 {
 		hint = fmt.Sprintf(" (with made-up values for %s; an example on the parameter gives a better one)", strings.Join(madeUp, ", "))
 	}
-	var render *RenderError
-	var expensive *TooExpensiveError
-	switch {
-	case errors.As(err, &render):
-		c.problems = append(c.problems, Problem{Path: render.Path, Line: render.Line, Message: fmt.Sprintf("fails for %s: %s%s", pod, render.Message, hint)})
-	case errors.As(err, &expensive):
-		c.problems = append(c.problems, Problem{Path: expensive.Path, Line: expensive.Line, Message: fmt.Sprintf("too expensive for %s: %s%s", pod, expensive.Message, hint)})
-	default:
-		c.problems = append(c.problems, Problem{Message: fmt.Sprintf("fails for %s: %v%s", pod, err, hint)})
+	p := Problem{Message: fmt.Sprintf("fails for %s: %v%s", pod, err, hint)}
+	var failed *RenderError
+	if errors.As(err, &failed) {
+		what := "fails"
+		if failed.TooExpensive {
+			what = "too expensive"
+		}
+		p = Problem{Path: failed.Path, Line: failed.Line, Message: fmt.Sprintf("%s for %s: %s%s", what, pod, failed.Message, hint)}
 	}
+	c.problems = append(c.problems, p)
 }
 
 // RenderExample renders for a pod as [Template.Render] does, but a parameter that

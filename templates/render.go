@@ -106,8 +106,8 @@ type extension struct {
 var containerLists = []string{"initContainers", "containers"}
 
 // Render renders the template for a pod. Its error is a *ParameterError (a
-// team's mistake), a *RenderError (the template fails for this pod), a
-// *TooExpensiveError, or that of the context, which has ended. The input is not modified.
+// team's mistake), a *RenderError (the template fails for this pod, or is too expensive),
+// or that of the context, which has ended. The input is not modified.
 // The result must not be: other pods with the same parameters share it.
 func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 	m, err := t.made(in)
@@ -206,7 +206,7 @@ func (r *renderer) addExtensions(out map[string]any) (map[string]any, error) {
 			}
 		}
 		if err := list.add(e); err != nil {
-			return nil, &failure{Place: e.item.Place, message: err.Error()}
+			return nil, &expression.Error{Place: e.item.Place, Message: err.Error()}
 		}
 	}
 	for name, list := range lists {
@@ -361,7 +361,7 @@ func (r *renderer) checkReserved(fragment map[string]any) error {
 		for _, key := range append(slices.Sorted(maps.Keys(entries)), directive.Of(entries).Unset...) {
 			if r.template.isReserved(key) {
 				at := (*manifest.Path)(nil).Fields("spec", "inject", "metadata", field)
-				return &failure{Place: expression.Place{At: at, Line: r.template.reservedLine[field]}, message: fmt.Sprintf("the key %s is reserved for Pillion", show.Value(key))}
+				return &expression.Error{Place: expression.Place{At: at, Line: r.template.reservedLine[field]}, Message: fmt.Sprintf("the key %s is reserved for Pillion", show.Value(key))}
 			}
 		}
 	}
@@ -377,15 +377,9 @@ func (t *Template) isReserved(key string) bool {
 
 // error turns an error of the tree into one of [Template.Render]'s.
 func (r *renderer) error(err error) error {
-	var evaluation *expression.Error
-	var tree *failure
-	switch {
-	case errors.As(err, &evaluation) && evaluation.TooExpensive:
-		return &TooExpensiveError{Template: r.template.name, Path: evaluation.At.String(), Line: evaluation.Line, Message: evaluation.Message}
-	case evaluation != nil:
-		return &RenderError{Template: r.template.name, Path: evaluation.At.String(), Line: evaluation.Line, Message: evaluation.Message}
-	case errors.As(err, &tree):
-		return &RenderError{Template: r.template.name, Path: tree.At.String(), Line: tree.Line, Message: tree.message}
+	var failed *expression.Error
+	if errors.As(err, &failed) {
+		return &RenderError{Template: r.template.name, Path: failed.At.String(), Line: failed.Line, Message: failed.Message, TooExpensive: failed.TooExpensive}
 	}
 	return err
 }

@@ -18,7 +18,7 @@ import (
 // node is a part of a compiled fragment.
 type node interface {
 	// render returns the node's value for a pod; nil leaves it out. Its error is a
-	// *failure, an *expression.Error, or that of the run's context.
+	// *expression.Error, or that of the run's context.
 	render(r *renderer, s *expression.Scope) (any, error)
 }
 
@@ -117,7 +117,7 @@ func (w *whole) failure(err error) error {
 	if errors.As(err, &wrong) && wrong.want != nil {
 		message += w.expression.Form(wrong.value, wrong.want, len(wrong.in) > 0)
 	}
-	return &failure{Place: w.expression.Place, message: show.Plain(message)}
+	return &expression.Error{Place: w.expression.Place, Message: show.Plain(message)}
 }
 
 // mapping is an object with an expression somewhere in it, or with directives.
@@ -195,7 +195,7 @@ func (m *mapping) key(e entry, s *expression.Scope, out map[string]any) (string,
 	default:
 		return key, nil
 	}
-	return "", &failure{Place: m.Place, message: fmt.Sprintf("the key %s %s", show.Value(key), wrong)}
+	return "", &expression.Error{Place: m.Place, Message: fmt.Sprintf("the key %s %s", show.Value(key), wrong)}
 }
 
 // sequence is a list with an expression somewhere in it, or with directives.
@@ -271,7 +271,7 @@ func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
 			if advice := q.advice(r, it, m); advice != "" {
 				err += "; " + advice
 			}
-			return &failure{Place: it.Place, message: err}
+			return &expression.Error{Place: it.Place, Message: err}
 		}
 	}
 	if several, ok := v.(spliced); ok {

@@ -439,12 +439,11 @@ func (j *judged) failed(s samples.Sample, err error) {
 	}
 	f := Finding{Severity: Error, Rule: "render", Pod: s.Name, Message: err.Error()}
 	var failed *templates.RenderError
-	var expensive *templates.TooExpensiveError
-	switch {
-	case errors.As(err, &failed):
+	if errors.As(err, &failed) {
 		f.Path, f.Line, f.Message = failed.Path, failed.Line, failed.Message
-	case errors.As(err, &expensive):
-		f.Path, f.Line, f.Message = expensive.Path, expensive.Line, "too expensive: "+expensive.Message
+		if failed.TooExpensive {
+			f.Message = "too expensive: " + f.Message
+		}
 	}
 	j.add(f)
 }

@@ -235,14 +235,17 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	c.exceptions(t, specAt.Field("exceptions"))
 	c.parameters(t, values, specAt.Field("parameters"))
 	c.expressions(t, values, specAt)
-	if read := t.names; t.scope.Namespaced && read != nil && (read.Values().Whole || len(read.Values().Fields) > 0) {
+	if c.env == nil {
+		return
+	}
+	if read := c.env.Values(); t.scope.Namespaced && (read.Whole || len(read.Fields) > 0) {
 		c.problem(specAt, "an expression reads values, the installer's; a "+v1alpha1.NamespacedKind+" cannot: take a parameter with a default")
 	}
 	if len(c.problems) > 0 {
 		return
 	}
 	c.unused(t, specAt.Field("parameters"))
-	t.hash = hashOf(t.spec, valuesRead(values, t.names.Values()), t.minding())
+	t.hash = hashOf(t.spec, valuesRead(values, c.env.Values()), t.minding())
 	t.probe(c)
 }
 
@@ -456,7 +459,7 @@ func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.
 	c.validations(t, at.Field("validations"))
 	c.fragment(t, at.Field("inject"))
 	c.files(t, at.Field("files"), at.Field("inject"))
-	t.namespaceKeys = t.names.Namespace()
+	t.namespaceKeys = c.env.Namespace()
 }
 
 var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)

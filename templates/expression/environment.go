@@ -39,6 +39,9 @@ type Template struct {
 
 	// compiled counts the expressions, and the names that are bound for some of them.
 	compiled int
+	// reads has for each name that all expressions see the fields that they read of it, each as in
+	// [reader].
+	reads map[string][][]string
 }
 
 // MaxExpressions bounds the expressions of a template, and MaxSource the bytes of
@@ -94,6 +97,7 @@ type checker struct {
 
 // NewEnvironment returns the environment of a template without variables.
 func NewEnvironment(of Template) (*Environment, error) {
+	of.reads = map[string][][]string{}
 	e := &Environment{template: &of, names: &Names{variables: map[string]*Expression{}, perContainer: map[string]bool{}, values: adapt(of.Values)}}
 	params := map[string]*cel.Type{}
 	for _, declared := range of.Parameters {
@@ -175,7 +179,9 @@ func (e *Environment) Declare(variable string, value *Expression) {
 }
 
 // Uses reports whether an expression reads the parameter.
-func (e *Environment) Uses(parameter string) bool { return e.run.objects.used[parameter] }
+func (e *Environment) Uses(parameter string) bool {
+	return slices.ContainsFunc(e.template.reads[paramsName], func(fields []string) bool { return len(fields) == 0 || fields[0] == parameter })
+}
 
 // Bind returns the environment in an item with $for, where a name is bound to each item
 // of a list, or to each key of a map.
@@ -267,8 +273,9 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 		return nil
 	}
 	compiled.ofPod = e.readsOfPod(compiled.ast.Expr())
-	e.names.namespace.note(compiled.ast.Expr())
-	e.names.reads.note(compiled.ast.Expr())
+	reader{do: func(name string, fields []string, _ bool) {
+		e.template.reads[name] = append(e.template.reads[name], fields)
+	}}.read(compiled.ast.Expr())
 	compiled.typed = compiled.typ
 	if e.typed != nil {
 		compiled.typed = e.checkAgainstPod(source, at)

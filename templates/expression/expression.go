@@ -46,7 +46,6 @@ func (c *checker) check(source string) (*cel.Ast, error) {
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}
-	objects.note(parsed.NativeRep().Expr())
 	// The check compiles the regular expressions that are spelled out.
 	if err := c.template.patterns(parsed.NativeRep().Expr()); err != nil {
 		return nil, fmt.Errorf("in the expression %s: %w", show.Value(source), err)

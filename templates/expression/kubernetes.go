@@ -58,4 +58,4 @@ func (v KubernetesVersion) value() ref.Val {
 }
 
 // ReadsKubernetes reports whether an expression of the template reads kubernetes.
-func (e *Environment) ReadsKubernetes() bool { return e.run.objects.kubernetes }
+func (e *Environment) ReadsKubernetes() bool { return len(e.template.reads[kubernetesName]) > 0 }

@@ -1,7 +1,5 @@
 package expression
 
-import celast "github.com/google/cel-go/common/ast"
-
 // NamespaceKeys are the keys of labels and annotations of a namespace that expressions spell
 // out. Whole reports that an expression reads more than such keys and the namespace's name: it
 // goes over all labels, or makes the key as it runs.
@@ -10,13 +8,14 @@ type NamespaceKeys struct {
 	Whole               bool
 }
 
-// note adds what an expression reads.
-func (k *NamespaceKeys) note(root celast.Expr) {
-	reader{do: func(name string, fields []string, _ bool) {
-		if name == namespaceName && !k.add(fields) {
-			k.Whole = true
+// Namespace returns what the template's expressions read of the pod's namespace.
+func (e *Environment) Namespace() (keys NamespaceKeys) {
+	for _, fields := range e.template.reads[namespaceName] {
+		if !keys.add(fields) {
+			keys.Whole = true
 		}
-	}}.read(root)
+	}
+	return keys
 }
 
 // add notes the way to a key, from the namespace on. It reports false if the way is not known,

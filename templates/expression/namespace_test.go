@@ -36,7 +36,7 @@ func TestTheKeysOfANamespaceThatAnExpressionSpellsOut(t *testing.T) {
 		if e.Compile(source, Place{}) == nil {
 			continue
 		}
-		got := e.Names().Namespace()
+		got := e.Namespace()
 		if !slices.Equal(got.Labels, want.Labels) || !slices.Equal(got.Annotations, want.Annotations) || got.Whole != want.Whole {
 			t.Errorf("%s reads %+v, want %+v", source, got, want)
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/google/cel-go/cel"
-	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -20,33 +19,13 @@ type provider struct {
 	types.Provider
 	params    map[string]*cel.Type
 	variables map[string]*cel.Type
-	// used has the parameters that expressions read.
-	used map[string]bool
-	// kubernetes is set once an expression reads the version.
-	kubernetes bool
 	// missed has, for each field that was read and does not exist, the type that was
 	// read.
 	missed map[string]string
 }
 
 func newProvider(base types.Provider, params map[string]*cel.Type) *provider {
-	return &provider{Provider: base, params: params, variables: map[string]*cel.Type{}, used: map[string]bool{}, missed: map[string]string{}}
-}
-
-// note adds what an expression reads.
-func (p *provider) note(root celast.Expr) {
-	reader{do: func(name string, fields []string, _ bool) {
-		switch {
-		case name == kubernetesName:
-			p.kubernetes = true
-		case name == paramsName && len(fields) > 0:
-			p.used[fields[0]] = true
-		case name == paramsName: // all of them
-			for name := range p.params {
-				p.used[name] = true
-			}
-		}
-	}}.read(root)
+	return &provider{Provider: base, params: params, variables: map[string]*cel.Type{}, missed: map[string]string{}}
 }
 
 func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {

@@ -150,20 +150,19 @@ type ValueReads struct {
 	Whole  bool
 }
 
-// note adds what an expression reads.
-func (v *ValueReads) note(root celast.Expr) {
-	reader{do: func(name string, fields []string, _ bool) {
+// Values returns what the template's expressions read of the installer's values.
+func (e *Environment) Values() (v ValueReads) {
+	for _, fields := range e.template.reads[valuesName] {
 		if i := slices.Index(fields, ""); i >= 0 {
 			fields = fields[:i] // all that is below counts
 		}
-		switch {
-		case name != valuesName:
-		case len(fields) == 0:
+		if len(fields) == 0 {
 			v.Whole = true
-		default:
+		} else {
 			v.Fields = append(v.Fields, fields)
 		}
-	}}.read(root)
+	}
+	return v
 }
 
 // Words returns the texts that the expression spells out.

@@ -55,15 +55,7 @@ type Names struct {
 	// perContainer has the variables that read container.
 	perContainer map[string]bool
 	values       ref.Val
-	namespace    NamespaceKeys
-	reads        ValueReads
 }
-
-// Namespace returns what the template's expressions read of the pod's namespace.
-func (n *Names) Namespace() NamespaceKeys { return n.namespace }
-
-// Values returns what expressions read of the installer's values.
-func (n *Names) Values() ValueReads { return n.reads }
 
 // Variable returns a variable's expression. It is nil if there is no such variable.
 func (n *Names) Variable(name string) *Expression { return n.variables[name] }

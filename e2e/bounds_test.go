@@ -17,9 +17,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // mostMiB is what no load of one kind may take the process past. The chart's limit is 256.
@@ -281,39 +281,6 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	}
 }
 
-// brackets are 1.3 MB of variables that are 7.8 MB in a review: Go writes '<' as six bytes.
-func brackets() []corev1.EnvVar {
-	var env []corev1.EnvVar
-	for i := range 13 {
-		env = append(env, corev1.EnvVar{Name: fmt.Sprint("V", i), Value: strings.Repeat("<", 100_000)})
-	}
-	return env
-}
-
-func TestAPodOfAngleBracketsIsInjected(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("fluent-bit"), nil)
-	injects(t, n, "fluent-bit")
-	pod := newPod("brackets", nil)
-	pod.Spec.Containers[0].Env = brackets()
-	if stored := n.mustCreate(t, pod); sidecar(stored, "fluent-bit") == nil {
-		t.Errorf("containers %s, want fluent-bit", containerNames(stored))
-	}
-}
-
-// In a namespace that fails open, nothing but the answer stands between a tenant and
-// another image in the required sidecar.
-func TestAnUpdateOfAPodOfAngleBracketsIsVerified(t *testing.T) {
-	t.Parallel()
-	m, n := newRequiredBy(t, strictSpec, nil)
-	pod := newPod("brackets", nil)
-	pod.Spec.Containers[0].Env = brackets()
-	n.mustCreate(t, pod)
-	data := fmt.Sprintf(`{"spec":{"initContainers":[{"name":%q,"image":"evil:1"}]}}`, m.name)
-	_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(data), metav1.PatchOptions{})
-	m.checkRefusal(t, err, `: the container NAME would have the image "evil:1"`)
-}
-
 func TestTheWebhookSpeaksHTTP1Only(t *testing.T) {
 	t.Parallel()
 	replica := shared.Replicas(ground.Namespace)[0]
@@ -334,19 +301,9 @@ func resetPeak(t *testing.T, pid int) {
 }
 
 // peakMiB is a process's peak of resident memory since the last resetPeak.
-func peakMiB(t *testing.T, pid int) int { return statusMiB(t, pid, "VmHWM") }
-
-// statusMiB is one line of what the kernel says of a process's memory.
-func statusMiB(t *testing.T, pid int, line string) int {
+func peakMiB(t *testing.T, pid int) int {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	usage, err := measure.UsageOf(pid)
 	expectNoError(t, err)
-	for text := range strings.Lines(string(status)) {
-		var kib int
-		if _, err := fmt.Sscanf(text, line+": %d kB", &kib); err == nil {
-			return kib >> 10
-		}
-	}
-	t.Fatalf("no %s in\n%s", line, status)
-	return 0
+	return int(usage.Peak >> 20)
 }

@@ -192,16 +192,6 @@ func (g *certsGround) allServe(ctx context.Context, want func(*x509.Certificate)
 	return nil
 }
 
-// waitFor is within for a work under load, which must not end the test by itself.
-func waitFor(ctx context.Context, limit time.Duration, try func() error) error {
-	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
-		err := try()
-		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
 // mountOf is the folder of this machine in which the replica reads the file of an argument.
 func mountOf(r ground.Replica, argument string) (string, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.PID))

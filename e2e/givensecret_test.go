@@ -68,7 +68,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	if len(filled.Data) == 0 {
 		t.Fatal("Pillion is ready, and the Secret is empty")
 	}
-	if mayAs(t, client, system(home, release+"-pillion"), home, right{verb: "create", resource: "secrets", namespace: home}) {
+	if isAllowed(t, client, right{verb: "create", resource: "secrets", namespace: home}, system(home, release+"-pillion"), "system:serviceaccounts") {
 		t.Error("Pillion may create Secrets")
 	}
 

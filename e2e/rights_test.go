@@ -26,18 +26,6 @@ import (
 // right is something that an account may or may not do.
 type right struct{ verb, group, resource, subresource, namespace, name string }
 
-// mayAt asks the API server of an admin what a service account in Pillion's namespace may do.
-func mayAt(t *testing.T, admin kubernetes.Interface, account string, r right) bool {
-	t.Helper()
-	return mayAs(t, admin, system(ground.Namespace, account), ground.Namespace, r)
-}
-
-// mayAs is mayAt for the account of a user name, which is in that namespace.
-func mayAs(t *testing.T, admin kubernetes.Interface, user, namespace string, r right) bool {
-	t.Helper()
-	return isAllowed(t, admin, r, user, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
-}
-
 // isAllowed asks an API server what a user of these groups may do.
 func isAllowed(t *testing.T, admin kubernetes.Interface, r right, user string, groups ...string) bool {
 	t.Helper()

@@ -11,29 +11,34 @@ import (
 )
 
 // policy makes a MutatingAdmissionPolicy for the pods of the namespace, which applies what
-// the expression gives.
+// the expression gives, and is asked again after webhooks.
 func (n *namespace) policy(t *testing.T, expression string) {
 	t.Helper()
-	name := unique("beside")
+	n.policyCalled(t, unique("beside"), admissionregistrationv1.IfNeededReinvocationPolicy, "true", expression)
+}
+
+// policyCalled is policy with a name, which meets pods of which a condition holds.
+func (n *namespace) policyCalled(t *testing.T, name string, again admissionregistrationv1.ReinvocationPolicyType, condition, expression string) {
+	t.Helper()
 	must(t, fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
 metadata: {name: %[1]s}
 spec:
-  failurePolicy: Fail
-  reinvocationPolicy: IfNeeded
+  reinvocationPolicy: %[3]s
   matchConstraints:
     namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
     resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  matchConditions: [{name: c, expression: %[4]q}]
   mutations:
   - patchType: ApplyConfiguration
-    applyConfiguration: {expression: %[3]q}
+    applyConfiguration: {expression: %[5]q}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicyBinding
 metadata: {name: %[1]s}
 spec: {policyName: %[1]s}
-`, name, n.name, expression), "kubectl", "apply", "-f", "-")
+`, name, n.name, again, condition, expression), "kubectl", "apply", "-f", "-")
 	t.Cleanup(func() { remove(t, "mutatingadmissionpolicy/"+name, "mutatingadmissionpolicybinding/"+name) })
 }
 
@@ -52,7 +57,7 @@ const addsContainer = `Object{metadata: Object.metadata{labels: {"beside": "yes"
 // In both orders: a policy comes before Pillion, or acts on what Pillion has done.
 func TestAMutatingAdmissionPolicyBesidePillion(t *testing.T) {
 	t.Parallel()
-	name := served(t, meshSpec)
+	name := served(t, meshSpec).name
 	for order, expression := range map[string]string{"before": addsContainer, "after": afterPillion(name, addsContainer)} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()

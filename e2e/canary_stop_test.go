@@ -1,13 +1,13 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -38,16 +38,11 @@ func (m manifest) as(name string) string {
 // stopped returns the condition Stopped of a template, nil for none.
 func stopped(t *testing.T, name string) *metav1.Condition {
 	t.Helper()
-	var object struct {
-		Status struct{ Conditions []metav1.Condition }
+	c := meta.FindStatusCondition(manifest{name: name}.object(t).Status.Conditions, "Stopped")
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return nil
 	}
-	expectNoError(t, json.Unmarshal([]byte(must(t, "", "kubectl", "get", "sct", name, "-o", "json")), &object))
-	for _, c := range object.Status.Conditions {
-		if c.Type == "Stopped" && c.Status == metav1.ConditionTrue {
-			return &c
-		}
-	}
-	return nil
+	return c
 }
 
 // tenDeployments are names of Deployments. Two of them are in a share of 20 %.

@@ -19,19 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/injector/owner"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
-
-// status returns the status of a template.
-func (m manifest) status(t *testing.T) (s v1alpha1.SidecarTemplateStatus) {
-	t.Helper()
-	text := must(t, "", "kubectl", "get", "sct", m.name, "-o", "jsonpath={.status}")
-	if text == "" {
-		return s
-	}
-	expectNoError(t, json.Unmarshal([]byte(text), &s))
-	return s
-}
 
 // Twenty Deployments, whose pods the real controllers make, with a required template and a canary of
 // it: first for some of them, then for more, then for all, by a promotion and a rollout.
@@ -63,7 +51,7 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 			n.previews(t, inForce, newPod(name, nil), func(pod *corev1.Pod) bool { return sidecar(pod, stable.name).Image == want })
 		}
 		eventually(t, soon, func() error {
-			if s := canary.status(t); s.Share == nil || int(*s.Share) != share || s.Hash == "" || len(s.Conditions) == 0 || s.Conditions[0].Status != metav1.ConditionTrue {
+			if s := canary.object(t).Status; s.Share == nil || int(*s.Share) != share || s.Hash == "" || len(s.Conditions) == 0 || s.Conditions[0].Status != metav1.ConditionTrue {
 				return fmt.Errorf("the canary's status is %s", pretty(s))
 			}
 			return nil
@@ -107,12 +95,12 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 		}
 		return nil
 	})
-	want := canary.status(t).Hash
+	want := canary.object(t).Status.Hash
 	got := map[string]bool{}
 	for name, hash := range hashes {
 		if hash == want {
 			got[name] = true
-		} else if hash != stable.status(t).Hash {
+		} else if hash != stable.object(t).Status.Hash {
 			t.Errorf("%s has the version %s, which is neither's", name, hash)
 		}
 	}
@@ -148,7 +136,7 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 		t.Errorf("promote says\n%s", out)
 	}
 	eventually(t, soon, func() error {
-		if s := stable.status(t); s.Hash != want {
+		if s := stable.object(t).Status; s.Hash != want {
 			return fmt.Errorf("after the promotion the template has the version %s, want the canary's, %s", s.Hash, want)
 		}
 		return nil
@@ -167,9 +155,6 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	}
 	if howMany(images, "registry.example.com/ship:2") != deployments || kept != len(got) {
 		t.Errorf("after the rollout the images are %v, and %d pods are still there, want the %d of the canary", images, kept, len(got))
-	}
-	if _, _, err := run(t, "", "pillion", "promote", canary.name); err == nil {
-		t.Error("a canary that is gone is promoted")
 	}
 	if deployed, err := client.AppsV1().Deployments(n.name).List(t.Context(), metav1.ListOptions{}); err != nil || len(deployed.Items) != deployments || untouched(deployed.Items) != nil {
 		t.Errorf("%v %v", err, untouched(deployed.Items))
@@ -227,9 +212,7 @@ inject: {spec: {initContainers: [{name: NAME, image: "good.example.com/audit:1",
 // that stops it. Stopped, it is promoted by force only, and nothing is lost that somebody else writes meanwhile.
 func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
 	t.Parallel()
-	stable := manifest{name: unique("side"), spec: sidecarSpec}
-	stable.apply(t)
-	stable.waitServed(t)
+	stable := served(t, sidecarSpec)
 	canary := manifest{name: stable.name + "-next"}
 	canary.forget(t)
 	next := manifest{stable.name, strings.Replace("\ncanary: {of: NAME, percent: 100, tolerate: 0}"+sidecarSpec, "[error, info, debug]", "[error, info]", 1)}
@@ -248,7 +231,7 @@ func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
 	expectNoError(t, refused(n.create, "surprised", "debug"))
 	eventually(t, soon, func() error {
 		if stopped(t, canary.name) == nil {
-			return fmt.Errorf("the canary's status is %s", pretty(canary.status(t)))
+			return fmt.Errorf("the canary's status is %s", pretty(canary.object(t).Status))
 		}
 		return nil
 	})

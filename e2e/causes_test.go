@@ -130,7 +130,7 @@ func (c cause) isMended(t *testing.T, page string) {
 	at := newTeam(t, maps.Clone(asks), c.labels)
 	for _, template := range c.templates {
 		eventually(t, soon, func() error {
-			if status := template.status(t); !meta.IsStatusConditionTrue(status.Conditions, "Ready") {
+			if status := template.object(t).Status; !meta.IsStatusConditionTrue(status.Conditions, "Ready") {
 				return fmt.Errorf("the template %s is not ready: %s", template.name, pretty(status))
 			}
 			return nil

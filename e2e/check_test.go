@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // checked is what `pillion check -o json` says.
@@ -112,22 +113,11 @@ func does(t *testing.T, command string) {
 }
 
 // foreignWebhook registers another program's webhook for the pods of a namespace.
-func foreignWebhook(t *testing.T, name, policy, namespace string) {
+func foreignWebhook(t *testing.T, name string, policy registrationv1.FailurePolicyType, namespace string) {
 	t.Helper()
-	must(t, fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: %s}
-webhooks:
-- name: foreign.example.com
-  clientConfig: {url: "https://foreign.example.com/"}
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}
-  rules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
-  failurePolicy: %s
-  sideEffects: None
-  admissionReviewVersions: [v1]
-`, name, namespace, policy), "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() { remove(t, "mutatingwebhookconfiguration/"+name) })
+	w := measure.PodWebhook("foreign.example.com", registrationv1.WebhookClientConfig{URL: new("https://foreign.example.com/")}, namespace, registrationv1.NeverReinvocationPolicy)
+	w.FailurePolicy = &policy
+	registers(t, name, w)
 }
 
 // Each damage is found by its check, and the first command of the remedy mends it. What is done to the

@@ -284,13 +284,19 @@ func (m manifest) apply(t *testing.T) {
 	})
 }
 
-// newTemplate applies a template of a new name with sidecarSpec and waits until pods get it.
-func newTemplate(t *testing.T) string {
+// served applies a template of a new name and waits until pods get it.
+func served(t *testing.T, spec string) manifest {
 	t.Helper()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
+	m := manifest{name: unique("side"), spec: spec}
 	m.apply(t)
 	m.waitServed(t)
-	return m.name
+	return m
+}
+
+// newTemplate is the name of a served template with sidecarSpec.
+func newTemplate(t *testing.T) string {
+	t.Helper()
+	return served(t, sidecarSpec).name
 }
 
 // waitServed waits until a pod that asks for the template gets it, and returns how long

@@ -280,21 +280,7 @@ func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
 	} {
 		name := unique("chain-" + kind)
 		policies[name] = p
-		must(t, fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  reinvocationPolicy: %[2]s
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[3]s}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
-  matchConditions: [{name: c, expression: %[4]q}]
-  mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: %[5]q}}]
----
-{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicyBinding, metadata: {name: %[1]s}, spec: {policyName: %[1]s}}
-`, name, p.again, n.name, cmp.Or(p.condition, "true"), `Object{metadata: Object.metadata{annotations: {"`+mark+name+`": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`), "kubectl", "apply", "-f", "-")
-		t.Cleanup(func() { remove(t, "mutatingadmissionpolicy/"+name, "mutatingadmissionpolicybinding/"+name) })
+		n.policyCalled(t, name, p.again, cmp.Or(p.condition, "true"), `Object{metadata: Object.metadata{annotations: {"`+mark+name+`": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`)
 	}
 
 	// What the API server does, once it knows all of them.

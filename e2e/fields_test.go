@@ -112,7 +112,7 @@ func specWithout(t *testing.T, pod []byte, name string) (fields map[string]strin
 
 func TestFieldsOfEachVersionPassThroughUntouched(t *testing.T) {
 	t.Parallel()
-	name := served(t, plainSpec)
+	name := served(t, plainSpec).name
 	n, bare, version := newNamespace(t, asking(name), nil), newNamespace(t, nil, nil), minor(t)
 	for what, field := range newFields {
 		t.Run(what, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestATemplateHasTheFieldsOfEachVersion(t *testing.T) {
 func TestARequiredTemplateMissesAFieldThatTheAPIServerDoesNotServe(t *testing.T) {
 	t.Parallel()
 	gated := strings.Replace(plainSpec, "emptyDir: {}", "emptyDir: {mode: 448}", 1)
-	name := served(t, gated)
+	name := served(t, gated).name
 	pod := newNamespace(t, asking(name), nil).mustCreate(t, newPod("web", nil))
 	for _, v := range pod.Spec.Volumes {
 		if v.Name == name && (v.EmptyDir == nil || v.EmptyDir.Mode != nil) {

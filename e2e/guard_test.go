@@ -68,9 +68,7 @@ func TestTheSchemaCatchesMistakesWithoutTheGuard(t *testing.T) {
 
 func TestATemplateThatANamespaceNamesIsDeletedOnlyWhenAnnotated(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
+	m := served(t, sidecarSpec)
 	n := newNamespace(t, asking(m.name), nil)
 	eventually(t, inForce, func() error {
 		_, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name, "--dry-run=server")
@@ -88,9 +86,7 @@ func TestATemplateThatANamespaceNamesIsDeletedOnlyWhenAnnotated(t *testing.T) {
 
 func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
+	m := served(t, sidecarSpec)
 	var object v1alpha1.SidecarTemplate
 	eventually(t, inForce, func() error {
 		object = m.object(t)

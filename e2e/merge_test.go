@@ -16,14 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-func served(t *testing.T, spec string) string {
-	t.Helper()
-	m := manifest{name: unique("side"), spec: spec}
-	m.apply(t)
-	m.waitServed(t)
-	return m.name
-}
-
 func probe(path string) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(8080)}}}
 }
@@ -207,7 +199,7 @@ inject:
     - {name: NAME-init, image: "NAME:1", resources: {requests: {cpu: 20m}}}
     - {name: NAME, image: "NAME:1", restartPolicy: Always, resources: {requests: {cpu: 100m, memory: 10Mi}, limits: {cpu: 200m}}}
 `
-	adds, keeps := served(t, fmt.Sprintf(spec, "Add")), served(t, fmt.Sprintf(spec, "Keep"))
+	adds, keeps := served(t, fmt.Sprintf(spec, "Add")).name, served(t, fmt.Sprintf(spec, "Keep")).name
 	n := newNamespace(t, nil, nil)
 	list := func(pairs ...string) corev1.ResourceList {
 		if len(pairs) == 0 {
@@ -279,7 +271,7 @@ inject:
     initContainers: [{name: NAME, image: "NAME:1", restartPolicy: Always}]
     containers: [{name: NAME-app, image: "NAME:1"}]
 `
-	restricted, bare := served(t, fmt.Sprintf(spec, "containerSecurity: Restricted")), served(t, fmt.Sprintf(spec, ""))
+	restricted, bare := served(t, fmt.Sprintf(spec, "containerSecurity: Restricted")).name, served(t, fmt.Sprintf(spec, "")).name
 	n := newNamespace(t, nil, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
 	pod := func(ask string) *corev1.Pod {
 		p := newPod("web", asking(ask))

@@ -66,9 +66,7 @@ func (n *namespace) counts(t *testing.T, of string, want [4]int) podCounts {
 
 func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
+	m := served(t, sidecarSpec)
 	n := newNamespace(t, nil, nil)
 	n.deploy(t, "web", 2, newPod("", nil).Spec)
 	n.mustCreate(t, newPod("early", nil))

@@ -158,9 +158,7 @@ func TestProveFailsWhileANamespaceNamesATemplateThatThereIsNot(t *testing.T) {
 // Whoever corrected the name instead would take the sidecar from pods that are made anew.
 func TestCheckHasATemplateAppliedAgainWhosePodsStillRun(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
+	m := served(t, sidecarSpec)
 	n := newNamespace(t, asking(m.name), nil)
 	injects(t, n, m.name)
 	n.mustCreate(t, newPod("web", nil))
@@ -179,9 +177,7 @@ func TestCheckHasATemplateAppliedAgainWhosePodsStillRun(t *testing.T) {
 
 // Not in parallel: it takes every template of the cluster away from the others.
 func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
-	m := manifest{name: unique("side"), spec: sidecarSpec}
-	m.apply(t)
-	m.waitServed(t)
+	m := served(t, sidecarSpec)
 	n := newNamespace(t, asking(m.name), nil)
 	injects(t, n, m.name)
 	definition, file := "sidecartemplates.pillion.dev", inFile(t, "template.yaml", m.yaml())

@@ -130,7 +130,7 @@ inject:
 // Every byte of a file arrives: the last line's end, tabs, and control characters.
 func TestOnANodeASidecarReadsItsRenderedFile(t *testing.T) {
 	t.Parallel()
-	name := served(t, filesSpec)
+	name := served(t, filesSpec).name
 	n := newNamespace(t, asking(name), nil)
 	n.mustCreate(t, newRunningPod("web", map[string]string{name + ".pillion.dev/level": "debug"}))
 	n.waitFor(t, "web", ready)
@@ -341,18 +341,12 @@ func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Error(err)
 		}
-		deadline := time.Now().Add(running)
-		for {
-			_, err := client.CoreV1().Pods(n.name).Get(context.Background(), mirror, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return
+		eventually(t, running, func() error {
+			if _, err := client.CoreV1().Pods(n.name).Get(context.Background(), mirror, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the static pod is still there (%v)", err)
 			}
-			if time.Now().After(deadline) {
-				t.Errorf("the static pod is still there (%v)", err)
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
+			return nil
+		})
 	})
 	pod := n.waitFor(t, mirror, ready)
 	if pod.Annotations[corev1.MirrorPodAnnotationKey] == "" {

@@ -164,7 +164,7 @@ func meddle(container string) func(*corev1.Pod) []map[string]any {
 
 func TestOtherWebhooksBeforeAndAfterMayDoWhatTheyLike(t *testing.T) {
 	t.Parallel()
-	name := served(t, meshSpec)
+	name := served(t, meshSpec).name
 	n := newNamespace(t, asking(name), nil)
 	waitCalled(t, n, otherWebhook(t, n, "aa-other", admissionregistrationv1.NeverReinvocationPolicy, meddle("early")))
 	waitCalled(t, n, otherWebhook(t, n, "zz-other", admissionregistrationv1.NeverReinvocationPolicy, meddle("late")))

@@ -565,9 +565,7 @@ func TestTheOtherRemediesOfCheckMend(t *testing.T) {
 	})
 	t.Run("SidecarTemplates are stored in two versions", func(t *testing.T) {
 		const crd = "crd/sidecartemplates.pillion.dev"
-		m := manifest{name: unique("side"), spec: sidecarSpec}
-		m.apply(t)
-		m.waitServed(t)
+		m := served(t, sidecarSpec)
 		n := newNamespace(t, asking(m.name), nil)
 		patched(t, crd, `[{"op":"copy","from":"/spec/versions/0","path":"/spec/versions/1"},{"op":"replace","path":"/spec/versions/1/name","value":"v1alpha2"},{"op":"replace","path":"/spec/versions/1/storage","value":false}]`)
 		must(t, "", "kubectl", "patch", crd, "--subresource=status", "--type=merge", "-p", `{"status":{"storedVersions":["v1alpha1","v1alpha2"]}}`)

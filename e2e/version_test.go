@@ -28,7 +28,7 @@ func TestATemplateUsesAnImageVolumeWhereTheServerHasOne(t *testing.T) {
 	t.Parallel()
 	server, err := client.Discovery().ServerVersion()
 	expectNoError(t, err)
-	name := served(t, versionSpec)
+	name := served(t, versionSpec).name
 	pod := newNamespace(t, asking(name), nil).mustCreate(t, newPod("web", nil))
 	if got, want := pod.Annotations["example.com/major"]+"."+pod.Annotations["example.com/minor"], server.Major+"."+server.Minor; got != want {
 		t.Errorf("expressions see Kubernetes %s, and the server is %s", got, want)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -52,14 +53,16 @@ var (
 // that is allowed, or another one.
 func kindsOf(text string) ([]string, error) {
 	plain := quotes.Replace(strings.ToLower(space.ReplaceAllString(text, " ")))
+	has := func(words string) bool { return strings.Contains(plain, words) }
+	lacks := func(words string) bool { return !has(words) }
 	for _, f := range foreign {
-		if strings.Contains(plain, f.words) && (f.unless == "" || !strings.Contains(plain, f.unless)) {
+		if has(f.words) && (f.unless == "" || lacks(f.unless)) {
 			return nil, fmt.Errorf("its licence is not allowed: it speaks of the %s", f.words)
 		}
 	}
 	var kinds []string
 	for _, k := range allowed {
-		if containsAll(plain, k.words) && !containsAny(plain, k.without) {
+		if !slices.ContainsFunc(k.words, lacks) && !slices.ContainsFunc(k.without, has) {
 			kinds = append(kinds, k.name)
 		}
 	}
@@ -67,22 +70,4 @@ func kindsOf(text string) ([]string, error) {
 		return nil, errors.New("its licence is of no kind that is known to be allowed")
 	}
 	return kinds, nil
-}
-
-func containsAll(text string, words []string) bool {
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
-}
-
-func containsAny(text string, words []string) bool {
-	for _, w := range words {
-		if strings.Contains(text, w) {
-			return true
-		}
-	}
-	return false
 }

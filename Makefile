@@ -204,8 +204,7 @@ docs: ## site, a folder with the web site of docs/; a link that leads nowhere fa
 	@go run ./docs/site -out site
 
 pictures: ground ## the picture of the first five minutes anew, of a Kubernetes of its own
-	@$(E2E) go build -o ../.cache/pictures ./cmd/pictures
-	@.cache/pictures
+	@$(GROUND_COMMAND) pictures
 
 # Kubernetes and the other programs stay in the user's cache folder, for other clones, until nobody has
 # used them for a month.

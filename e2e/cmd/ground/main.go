@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-const usage = "usage: ground up | down | demo | walk | programs [GROUND=…,K8S=…,HELM=…]… [cert-manager] [prometheus] [before] | image FILE | helm | kinds"
+const usage = "usage: ground up | down | demo | walk | pictures | programs [GROUND=…,K8S=…,HELM=…]… [cert-manager] [prometheus] [before] | image FILE | helm | kinds"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -62,6 +62,8 @@ func run(ctx context.Context, command string, args []string) error {
 		return demo(ctx, checkout)
 	case "walk":
 		return walk(ctx, checkout)
+	case "pictures":
+		return pictures(ctx, checkout)
 	}
 	return fmt.Errorf("unknown command; %s", usage)
 }

@@ -164,12 +164,7 @@ func bundle(current *x509.Certificate, stored []trusted) []byte {
 
 // contains reports whether the CA is in the list.
 func contains(list []trusted, cert *x509.Certificate) bool {
-	for _, t := range list {
-		if t.cert.Equal(cert) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(t trusted) bool { return t.cert.Equal(cert) })
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -67,6 +67,7 @@ func NewCertManager(o CertManagerOptions) *Source {
 	s := newSource(o.Options, o.permissions())
 	secret := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
 	s.provider = &certManager{options: o, secret: secret, permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems}
+	s.status = ProviderStatus{Name: "cert-manager", Secret: o.SecretName, Publishes: o.Publish}
 	s.watches = append(s.watches, secret.run)
 	return s
 }
@@ -107,11 +108,6 @@ func (m *certManager) trust() trust {
 		t.add(m.revoked.permitted(m.trusted, m.options.Now()))
 	}
 	return t
-}
-
-// status implements provider.
-func (m *certManager) status() ProviderStatus {
-	return ProviderStatus{Name: "cert-manager", Secret: m.options.SecretName, Publishes: m.options.Publish}
 }
 
 // absent returns an error if there is no Secret. The error says who makes it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -73,23 +74,12 @@ func (r *registration) add(index int, name string, client *admissionv1.WebhookCl
 
 // outdated returns the entries whose caBundle is not want.
 func (r *registration) outdated(want []byte) []entry {
-	var entries []entry
-	for _, e := range r.entries {
-		if !bytes.Equal(e.caBundle, want) {
-			entries = append(entries, e)
-		}
-	}
-	return entries
+	return slices.DeleteFunc(slices.Clone(r.entries), func(e entry) bool { return bytes.Equal(e.caBundle, want) })
 }
 
 // publishes reports whether every entry trusts the CA.
 func (r *registration) publishes(cert *x509.Certificate) bool {
-	for _, e := range r.entries {
-		if !contains(parseTrusted(e.caBundle), cert) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.entries, func(e entry) bool { return !contains(parseTrusted(e.caBundle), cert) })
 }
 
 // configuration follows one webhook configuration. The functions hide the kind of the

@@ -35,6 +35,7 @@ type files struct {
 // NewFiles returns the files provider's source. The files are not read before Run.
 func NewFiles(o FilesOptions) *Source {
 	s := newSource(o.Options, o.permissions())
+	s.status = ProviderStatus{Name: "files"}
 	s.provider = &files{options: o, problems: s.problems, serving: s.serving}
 	return s
 }
@@ -68,9 +69,6 @@ func (f *files) missing() error {
 
 // trust implements provider.
 func (f *files) trust() trust { return f.serving.verifier.publishedTrust(f.serving.leaf()) }
-
-// status implements provider.
-func (f *files) status() ProviderStatus { return ProviderStatus{Name: "files"} }
 
 // read reads the pair. If the files are replaced between the two reads, the pair does
 // not match, and the next round reads the new pair.

@@ -48,8 +48,7 @@ func (s *Source) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(expiresDesc, seconds(expires))
 	gauge(caExpiresDesc, seconds(caExpires))
-	p := s.provider.status()
-	gauge(providerDesc, 1, p.Name, p.Secret, strconv.FormatBool(p.Publishes))
+	gauge(providerDesc, 1, s.status.Name, s.status.Secret, strconv.FormatBool(s.status.Publishes))
 	if authorities := s.authorities.Load(); authorities != nil {
 		for _, a := range *authorities {
 			gauge(authorityDesc, seconds(a.Until), a.Fingerprint.String(), string(a.State))

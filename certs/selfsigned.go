@@ -59,6 +59,7 @@ func NewSelfSigned(o SelfSignedOptions) *Source {
 	followed := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
 	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made, trusted: s.trusted}
 	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems}
+	s.status = ProviderStatus{Name: "self-signed", Secret: o.SecretName, Publishes: true}
 	s.watches = append(s.watches, followed.run)
 	return s
 }
@@ -98,11 +99,6 @@ func (s *selfSigned) missing() error {
 
 // trust implements provider.
 func (s *selfSigned) trust() trust { return s.secret.known.trust() }
-
-// status implements provider.
-func (s *selfSigned) status() ProviderStatus {
-	return ProviderStatus{Name: "self-signed", Secret: s.options.SecretName, Publishes: true}
-}
 
 // renew signs the next leaf if one is needed.
 func (s *selfSigned) renew() error {

@@ -35,15 +35,14 @@ type provider interface {
 
 	// trust returns the trusted CAs. Only the loop calls trust.
 	trust() trust
-
-	// status describes the provider.
-	status() ProviderStatus
 }
 
 // Source supplies a TLS server's certificate. It is a collector of its metrics. Make one with
 // [NewSelfSigned], [NewCertManager] or [NewFiles].
 type Source struct {
-	provider    provider
+	provider provider
+	// status describes the provider.
+	status      ProviderStatus
 	permissions *permissions
 	verifier    *verifier
 	serving     *serving

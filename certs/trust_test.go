@@ -78,8 +78,8 @@ func TestAChangeOfTheCABundleIsLoggedWhereSomebodyElseWritesIt(t *testing.T) {
 		eventually(t, func() error {
 			return logged(&log, "WARN", "a CA is no longer trusted", FingerprintOf(first.cert).String(), "source=caBundle")
 		})
-		if authorities := *s.authorities.Load(); s.provider.status() != (ProviderStatus{"cert-manager", testSecret, false}) || len(authorities) != 1 {
-			t.Errorf("the status is %+v, with the CAs %+v", s.provider.status(), authorities)
+		if authorities := *s.authorities.Load(); s.status != (ProviderStatus{"cert-manager", testSecret, false}) || len(authorities) != 1 {
+			t.Errorf("the status is %+v, with the CAs %+v", s.status, authorities)
 		}
 	})
 }

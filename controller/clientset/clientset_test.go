@@ -68,12 +68,6 @@ func TestRequestsThatTypedClientsLack(t *testing.T) {
 	}
 }
 
-func TestABurstIsRequiredWithARate(t *testing.T) {
-	if _, err := clientset.New(&rest.Config{Host: "https://example.com", QPS: 5}); err == nil {
-		t.Error("a client without a burst")
-	}
-}
-
 // Behind one address there may be several API servers, and one connection leads to one of them.
 func TestAClientConnectsAnewForEachRequest(t *testing.T) {
 	from := map[string]bool{}

@@ -3,7 +3,7 @@
 // In: sources, in the order of their precedence: the embedded library, directories
 // of files, the cluster's SidecarTemplates. Out: snapshots (*templates.Set) that
 // any goroutine reads without waiting, the news of a change, and what is missing
-// before the first complete one, in words.
+// before the first complete one, in words. [Once] gives one snapshot of what was read once.
 //
 // The rules:
 //

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -382,22 +383,18 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 	return r, nil
 }
 
-// podsOf lists the pods that a workload's selector selects, or all where it has none.
+// podsOf lists the pods that a workload's selector selects, or all where it has none of the usual form.
 func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
-	selector := ""
-	if raw, ok, _ := unstructured.NestedMap(workload.Object, "spec", "selector"); ok {
-		var s metav1.LabelSelector
-		if workload.GetKind() == "ReplicationController" {
-			set, _, _ := unstructured.NestedStringMap(workload.Object, "spec", "selector")
-			s.MatchLabels = set
-		} else if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &s) != nil {
-			s = metav1.LabelSelector{}
-		}
-		if parsed, err := metav1.LabelSelectorAsSelector(&s); err == nil && !parsed.Empty() {
-			selector = parsed.String()
-		}
+	var of struct {
+		Spec struct {
+			Selector *metav1.LabelSelector `json:"selector"`
+		} `json:"spec"`
 	}
-	return l.podsWith(selector)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(workload.Object, &of)
+	if selector, wrong := metav1.LabelSelectorAsSelector(of.Spec.Selector); errors.Join(err, wrong) == nil && of.Spec.Selector != nil {
+		return l.podsWith(selector.String())
+	}
+	return l.Pods
 }
 
 // ownerOf returns a function that reports whether a pod is the workload's, and whether it is of an

@@ -41,16 +41,18 @@ func newCertsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the CAs with fingerprint, state and validity",
-		Long: `List asks every replica, and reads the caBundles of the webhook configurations. You
-need the permissions that 'pillion status' needs. The states of a CA:
+		Long: `List asks every replica, and reads the caBundles of the webhook configurations.
+You need the permissions that 'pillion status' needs. The states of a CA:
 
   signing   the replicas serve certificates that this CA signed
-  next      staged: in every caBundle, and signs when it has been there long enough
-  trusted   replaced; certificates that it signed may be in use until the time shown
+  next      staged: in every caBundle, and signs when it has been there long
+            enough
+  trusted   replaced; certificates that it signed may be in use until the time
+            shown
   revoked   in no caBundle since the time shown; it never comes back
 
-A CA in a caBundle that no replica knows is listed as "in a caBundle only". The exit
-code is 1 if a replica does not answer, or there is none.`,
+A CA in a caBundle that no replica knows is listed as "in a caBundle only". The
+exit code is 1 if a replica does not answer, or there is none.`,
 		Example: `  pillion certs list
   pillion certs list --pillion-namespace sidecars`,
 		Args: noArgs,
@@ -77,19 +79,21 @@ func newCertsRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke FINGERPRINT",
 		Short: "Remove a CA from every caBundle, and keep it out",
-		Long: `Revoke writes the CA's fingerprint into the Secret of Pillion's certificates. Every
-replica then refuses the CA, whatever is put into the Secret afterwards. Revoke waits
-until no caBundle has the CA. The exit code is 1 if a caBundle still has it.
+		Long: `Revoke writes the CA's fingerprint into the Secret of Pillion's certificates.
+Every replica then refuses the CA, whatever is put into the Secret afterwards.
+Revoke waits until no caBundle has the CA. The exit code is 1 if a caBundle
+still has it.
 
-The fingerprint is the SHA-256 of the certificate, as 'pillion certs list' prints it
-or 'openssl x509 -noout -fingerprint -sha256'. Eight digits are enough if they name
-one CA.
+The fingerprint is the SHA-256 of the certificate, as 'pillion certs list'
+prints it or 'openssl x509 -noout -fingerprint -sha256'. Eight digits are enough
+if they name one CA.
 
-If the CA signs, another CA takes over. Both are in the caBundles for four seconds.
-An API server that sees a change later than a second may refuse Pillion for a moment.
+If the CA signs, another CA takes over. Both are in the caBundles for four
+seconds. An API server that sees a change later than a second may refuse Pillion
+for a moment.
 
-You need the permissions to get and update the Secret, and those of 'pillion status'.
-With --secret the replicas need not answer.`,
+You need the permissions to get and update the Secret, and those of 'pillion
+status'. With --secret the replicas need not answer.`,
 		Example: `  pillion certs revoke 3f5a90c1
   pillion certs revoke --secret pillion-ca 3F:5A:90:C1:…`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -36,13 +36,14 @@ func newCanaryStopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop CANARY",
 		Short: "Give a canary to no new pod any more",
-		Long: `Stop sets the condition Stopped in the status of a canary, as Pillion itself does when
-the canary fails. Within a second new pods get the stable template. Pods that have the
-canary keep it until they are made anew. You need the right to patch
-sidecartemplates/status. GitOps tools leave a status alone, so they do not take this back.
+		Long: `Stop sets the condition Stopped in the status of a canary, as Pillion itself
+does when the canary fails. Within a second new pods get the stable template.
+Pods that have the canary keep it until they are made anew. You need the right
+to patch sidecartemplates/status. GitOps tools leave a status alone, so they do
+not take this back.
 
-An edit of the canary starts it anew, with any change of its spec. To stop it without that
-right, or in git: spec.canary.percent: 0, or delete it.`,
+An edit of the canary starts it anew, with any change of its spec. To stop it
+without that right, or in git: spec.canary.percent: 0, or delete it.`,
 		Example: `  pillion canary stop fluent-bit-next
   pillion canary stop fluent-bit-next --reason "OPS-123: logs arrive late"`,
 		Args: oneArg("canary stop takes the name of one canary"),

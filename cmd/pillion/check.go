@@ -25,22 +25,24 @@ func newCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check whether the installation in a cluster is sound, and say what to do where it is not",
-		Long: `Check looks at the installation with your own rights, and changes nothing: the API
-server, Pillion's Deployment and replicas, the rights of its service account, the
-webhook configurations and their certificates, the templates, the labels of namespaces,
-and other programs that change the same pods. Each check has a result:
+		Long: `Check looks at the installation with your own rights, and changes nothing: the
+API server, Pillion's Deployment and replicas, the rights of its service
+account, the webhook configurations and their certificates, the templates, the
+labels of namespaces, and other programs that change the same pods. Each check
+has a result:
 
   ok       all is well
   warning  no harm is done now
   failed   pods are not injected, are refused, or soon will be
   skipped  there is nothing to look at, or you lack the right to look
 
-Below what is not ok stand the commands that help, as you can run them; replace the
-words in capitals. A right that you lack is named with the commands that grant it.
+Below what is not ok stand the commands that help, as you can run them; replace
+the words in capitals. A right that you lack is named with the commands that
+grant it.
 
-The exit code is 0 if no check failed, 1 if one did, and 2 for a wrong command line.
-It is 3 if none failed and you lack the right to look at something: then nobody can
-tell. With --strict warnings and skipped checks count as failed.
+The exit code is 0 if no check failed, 1 if one did, and 2 for a wrong command
+line. It is 3 if none failed and you lack the right to look at something: then
+nobody can tell. With --strict warnings and skipped checks count as failed.
 
 The replicas are asked through the API server, by its proxy of pods.`,
 		Example: `  pillion check

@@ -24,25 +24,32 @@ func newExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain pod/NAME | deploy/NAME | ns/NAME | -f FILE",
 		Short: "Say why a pod gets its sidecars, or does not",
-		Long: `Explain shows each rule of the decision with its input and its result, each parameter
-with the level that it came from, what is merged where, which values of the pod win, and what
-refuses the pod afterwards: the API's rules, Pod Security, LimitRanges and quotas.
+		Long: `Explain shows each rule of the decision with its input and its result, each
+parameter with the level that it came from, what is merged where, which values
+of the pod win, and what refuses the pod afterwards: the API's rules, Pod
+Security, LimitRanges and quotas.
 
-  pod/NAME     a pod that exists: what it has against what it would get now (injected
-               already, outdated, missing), and whether Pillion was called for it
-  deploy/NAME  the pod that a workload creates, and whether its running pods are up to date;
-               sts, ds, rs, rc, job and cj. As in kubectl, 'deploy NAME' says the same
-  ns/NAME      a namespace: its label and annotations, and what a plain pod gets there
-  -f FILE      the pods of a file, by files alone: --templates, --values, --namespace-file.
-               With --cluster, by the cluster's templates, values and namespaces
+  pod/NAME     a pod that exists: what it has against what it would get now
+               (injected already, outdated, missing), and whether Pillion was
+               called for it
+  deploy/NAME  the pod that a workload creates, and whether its running pods are
+               up to date; sts, ds, rs, rc, job and cj. As in kubectl, 'deploy
+               NAME' says the same
+  ns/NAME      a namespace: its label and annotations, and what a plain pod gets
+               there
+  -f FILE      the pods of a file, by files alone: --templates, --values,
+               --namespace-file. With --cluster, by the cluster's templates,
+               values and namespaces
 
-With --chain, explain adds every mutating and validating webhook and policy that the pod
-meets, in the order in which API servers call them, and what Pillion sees of each.
+With --chain, explain adds every mutating and validating webhook and policy that
+the pod meets, in the order in which API servers call them, and what Pillion
+sees of each.
 
-A cluster is read with your own rights. Templates, values, prefix and scope are the
-server's, from Pillion's Deployment, its ConfigMaps and the SidecarTemplates. Where you
-may not read them, explain takes the templates that the API shows, asks the API server
-for a dry run of the pod, and says what is missing and which command grants it.
+A cluster is read with your own rights. Templates, values, prefix and scope are
+the server's, from Pillion's Deployment, its ConfigMaps and the
+SidecarTemplates. Where you may not read them, explain takes the templates that
+the API shows, asks the API server for a dry run of the pod, and says what is
+missing and which command grants it.
 
 The exit code is 1 if a pod is refused, or would be if it were created now.`,
 		Example: `  pillion explain -n shop deploy/web

@@ -21,16 +21,17 @@ func newFnCommand() *cobra.Command {
 		Short: "Inject sidecars as a KRM function of kustomize and kpt",
 		Long: `Fn is a function of the KRM Functions Specification. It reads a ResourceList on
 standard input, injects into its pods as 'pillion inject' does, and writes it to
-standard output. The SidecarTemplates, Namespaces, LimitRanges and ResourceQuotas
-among the items count as those of --templates and --namespace-file.
+standard output. The SidecarTemplates, Namespaces, LimitRanges and
+ResourceQuotas among the items count as those of --templates and
+--namespace-file.
 
 The functionConfig is a ConfigMap. Its data has the flags below without their
 dashes, and goes before them; 'values' is the YAML itself there, and no file.
 Files are relative to the folder of the kustomization.
 
 Warnings, refusals and other errors are results of the list, and go to standard
-error as well. If a pod is refused, or with another error, no item changes, and the
-exit code is 1.`,
+error as well. If a pod is refused, or with another error, no item changes, and
+the exit code is 1.`,
 		Example: `  kustomize build --enable-alpha-plugins --enable-exec examples
   kpt fn eval manifests --exec "pillion fn" -- library=fluent-bit namespace=shop`,
 		Args: noArgs,

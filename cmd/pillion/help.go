@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -18,7 +17,11 @@ const helpWidth = 80
 // longer than a terminal is wide.
 func writeHelp(cmd *cobra.Command, _ []string) {
 	var out strings.Builder
-	out.WriteString(reflow(cmp.Or(cmd.Long, cmd.Short)))
+	if cmd.Long != "" { // written as it is printed
+		fmt.Fprintln(&out, strings.TrimSpace(cmd.Long))
+	} else {
+		indented(&out, 0, 0, cmd.Short)
+	}
 	heading := func(text string) { fmt.Fprintf(&out, "\n%s:\n", text) }
 	heading("Usage")
 	if cmd.Runnable() && !cmd.HasSubCommands() {
@@ -122,48 +125,4 @@ func indented(out *strings.Builder, first, others int, text ...string) {
 	for _, line := range lines[1:] {
 		fmt.Fprintf(out, "%*s%s\n", others, "", line)
 	}
-}
-
-// reflow breaks a text at the width. Lines without indentation are paragraphs. An indented line
-// "TERM  words" keeps its term, and goes on in lines that are indented deeper; other indented
-// lines stay as they are.
-func reflow(text string) string {
-	var out strings.Builder
-	var paragraph []string
-	flush := func() {
-		if len(paragraph) > 0 {
-			indented(&out, 0, 0, strings.Join(paragraph, " "))
-			paragraph = nil
-		}
-	}
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for i := 0; i < len(lines); i++ {
-		line := lines[i]
-		words := strings.TrimLeft(line, " ")
-		indent := len(line) - len(words)
-		switch {
-		case words == "":
-			flush()
-			out.WriteByte('\n')
-			continue
-		case indent == 0:
-			paragraph = append(paragraph, words)
-			continue
-		}
-		flush()
-		term, rest, isItem := strings.Cut(words, "  ")
-		if !isItem {
-			fmt.Fprintln(&out, line)
-			continue
-		}
-		hang := indent + len([]rune(words)) - len([]rune(strings.TrimLeft(rest, " ")))
-		said := []string{strings.TrimSpace(rest)}
-		for i+1 < len(lines) && len(lines[i+1])-len(strings.TrimLeft(lines[i+1], " ")) > indent {
-			i++
-			said = append(said, strings.TrimSpace(lines[i]))
-		}
-		indented(&out, indent, hang, term, strings.Join(said, " "))
-	}
-	flush()
-	return out.String()
 }

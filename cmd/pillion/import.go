@@ -15,14 +15,14 @@ func newImportCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "import FILE",
 		Short: "Convert another injector's configuration into SidecarTemplates",
-		Long: `Import reads the configuration of another injector, - for standard input, and prints
-SidecarTemplates: configurations of tumblr's k8s-sidecar-injector, OpenKruise's
-SidecarSets, Istio's custom injection templates, Kyverno's ClusterPolicies, and
-MutatingAdmissionPolicies.
+		Long: `Import reads the configuration of another injector, - for standard input, and
+prints SidecarTemplates: configurations of tumblr's k8s-sidecar-injector,
+OpenKruise's SidecarSets, Istio's custom injection templates, Kyverno's
+ClusterPolicies, and MutatingAdmissionPolicies.
 
-What has no counterpart is listed on standard error, with what to do. A template is
-suspended where it cannot be said which pods get it. docs/how-to/migrate.md has a table for
-each format. Then check the result with 'pillion lint'.
+What has no counterpart is listed on standard error, with what to do. A template
+is suspended where it cannot be said which pods get it. docs/how-to/migrate.md
+has a table for each format. Then check the result with 'pillion lint'.
 
 The exit code is 1 if nothing could be imported.`,
 		Example: `  pillion import sidecarset.yaml > templates.yaml && pillion lint templates.yaml

@@ -24,14 +24,14 @@ func newInjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",
 		Short: "Inject sidecars into the pods of a file",
-		Long: `Inject does to the pods of a file what the webhook does to them in a cluster, with
-the same functions. It takes YAML or JSON with several documents: pods, anything
-with a pod template, and lists; the rest passes through. Nothing is printed on
-standard output unless every pod could be injected.
+		Long: `Inject does to the pods of a file what the webhook does to them in a cluster,
+with the same functions. It takes YAML or JSON with several documents: pods,
+anything with a pod template, and lists; the rest passes through. Nothing is
+printed on standard output unless every pod could be injected.
 
-With --cluster, templates, values and prefix are the server's there, and namespaces with
-their annotations, LimitRanges and ResourceQuotas are read live, with your own rights.
-Nothing in the cluster changes.`,
+With --cluster, templates, values and prefix are the server's there, and
+namespaces with their annotations, LimitRanges and ResourceQuotas are read live,
+with your own rights. Nothing in the cluster changes.`,
 		Example: `  pillion inject -f deployment.yaml --namespace-file namespace.yaml
   kubectl get pod web -o yaml | pillion inject -f - -o diff
   pillion inject --cluster -n shop -f deployment.yaml -o diff`,

@@ -34,8 +34,8 @@ func newLibraryCommand() *cobra.Command {
 		Short:   "List the templates",
 		Example: `  pillion library list`,
 		Long: `List the templates with their Pod Security Standard and the ports that they add.
-The standard is the strictest one that a restricted pod still meets after injection
-with only the required parameters set.`,
+The standard is the strictest one that a restricted pod still meets after
+injection with only the required parameters set.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var entries []libraryEntry

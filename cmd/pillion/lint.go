@@ -20,26 +20,29 @@ func newLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [FILE|DIR...]",
 		Short: "Check SidecarTemplates without a cluster",
-		Long: `Lint compiles each SidecarTemplate, as the webhook does, injects it into sample pods
-(bundled ones, and yours with --pod), and checks the resulting pods: whether the API
-would accept them, their Pod Security level, Jobs that would never finish, the order
-of containers, images without a tag, missing resources, values inside scripts. Each
-finding has its file, line, template, path and rule; docs/reference/fields.md lists the rules.
+		Long: `Lint compiles each SidecarTemplate, as the webhook does, injects it into sample
+pods (bundled ones, and yours with --pod), and checks the resulting pods:
+whether the API would accept them, their Pod Security level, Jobs that would
+never finish, the order of containers, images without a tag, missing resources,
+values inside scripts. Each finding has its file, line, template, path and rule;
+docs/reference/fields.md lists the rules.
 
-A template that no sample pod gets was not checked, and lint says so: give a pod that
-gets it with --pod, or a case that passes with --test. Of a workload lint takes the pod that its controller creates, with
-its owner, its labels and the volumes of its claims.
+A template that no sample pod gets was not checked, and lint says so: give a pod
+that gets it with --pod, or a case that passes with --test. Of a workload lint
+takes the pod that its controller creates, with its owner, its labels and the
+volumes of its claims.
 
 With --cluster it also compares changed templates with those in force: for each
-workload, each pod and each namespace that uses them, it injects both and says what
-would newly be refused. It reads with your own rights: namespaces, pods and workloads.
-NamespacedSidecarTemplates are checked beside those that the namespace has in the
-cluster, and a new name beside those of all namespaces. Without FILE lint checks the
-NamespacedSidecarTemplates that the cluster has. With -n it reads one namespace's.
+workload, each pod and each namespace that uses them, it injects both and says
+what would newly be refused. It reads with your own rights: namespaces, pods and
+workloads. NamespacedSidecarTemplates are checked beside those that the
+namespace has in the cluster, and a new name beside those of all namespaces.
+Without FILE lint checks the NamespacedSidecarTemplates that the cluster has.
+With -n it reads one namespace's.
 
-With --test it also runs the templates' own cases: for a template NAME the folders
-testdata/NAME/CASE beside its file, each with a pod.yaml and the want.yaml that is
-the resulting pod. docs/how-to/test-templates.md says more.
+With --test it also runs the templates' own cases: for a template NAME the
+folders testdata/NAME/CASE beside its file, each with a pod.yaml and the
+want.yaml that is the resulting pod. docs/how-to/test-templates.md says more.
 
 Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/

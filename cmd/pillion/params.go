@@ -37,13 +37,14 @@ func newParamsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "params TEMPLATE [PARAMETER…]",
 		Short: "Show the parameters of a template and their annotations",
-		Long: `Params lists the parameters of a template, or only those that you name: the annotation
-that sets each, the default and what is allowed. Without --cluster it reads files: the
-library and --templates.
+		Long: `Params lists the parameters of a template, or only those that you name: the
+annotation that sets each, the default and what is allowed. Without --cluster it
+reads files: the library and --templates.
 
-With --cluster the template, and the defaults of the installer's values, are those in
-force there. With -n as well, params adds the value that a plain pod of the namespace
-gets, and the level that it comes from: Default, Installer or Namespace.`,
+With --cluster the template, and the defaults of the installer's values, are
+those in force there. With -n as well, params adds the value that a plain pod of
+the namespace gets, and the level that it comes from: Default, Installer or
+Namespace.`,
 		Example: `  pillion params fluent-bit
   pillion params fluent-bit log-level
   pillion params fluent-bit --cluster -n shop

@@ -20,21 +20,24 @@ func newPolicyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy TEMPLATE",
 		Short: "Print an admission policy that holds pods to a required template without Pillion",
-		Long: `Policy prints a ValidatingAdmissionPolicy with its binding for a required template.
-API servers evaluate it themselves: it holds while Pillion is away, and in a namespace
-that is too new for Pillion's labels. Pods that the template selects are refused if one of
-its containers is missing, or has an image that neither the template renders nor its
-spec.verify.images allows; and so is another image for such a container in a running
-pod. The comments in front of it say what it does not look at.
+		Long: `Policy prints a ValidatingAdmissionPolicy with its binding for a required
+template. API servers evaluate it themselves: it holds while Pillion is away,
+and in a namespace that is too new for Pillion's labels. Pods that the template
+selects are refused if one of its containers is missing, or has an image that
+neither the template renders nor its spec.verify.images allows; and so is
+another image for such a container in a running pod. The comments in front of it
+say what it does not look at.
 
-Without --cluster policy reads files: --templates, and with --values the defaults that
-the installer's values give. With --cluster the template and the namespaces that are left
-out are those of the cluster, read with your own rights. Apply what is printed again when
-the template's images or selectors change; 'pillion check' says when it is old.
+Without --cluster policy reads files: --templates, and with --values the
+defaults that the installer's values give. With --cluster the template and the
+namespaces that are left out are those of the cluster, read with your own
+rights. Apply what is printed again when the template's images or selectors
+change; 'pillion check' says when it is old.
 
-A container under $if is not demanded, since API servers cannot evaluate the condition.
-A template whose every container depends on the pod, by $if or by matchConditions, has no
-policy. The chart makes the same objects for its own templates: required.policy=true.`,
+A container under $if is not demanded, since API servers cannot evaluate the
+condition. A template whose every container depends on the pod, by $if or by
+matchConditions, has no policy. The chart makes the same objects for its own
+templates: required.policy=true.`,
 		Example: `  pillion policy mesh --templates mesh.yaml
   pillion policy mesh --cluster | kubectl apply -f -`,
 		Args: oneArg("policy takes the name of one template"),

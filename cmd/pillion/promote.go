@@ -36,17 +36,18 @@ func newPromoteCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote CANARY",
 		Short: "Give a template the spec of its canary",
-		Long: `Promote gives the stable template the spec of its canary, and deletes the canary. The
-stable template keeps its own match, availableTo, required, injectByDefault, order,
-suspend and exceptions. New pods then get what the canary's pods have; 'pillion rollout'
-brings the others along. If somebody changes one of the two meanwhile, promote says so,
-and the same command goes on where it stopped.
+		Long: `Promote gives the stable template the spec of its canary, and deletes the
+canary. The stable template keeps its own match, availableTo, required,
+injectByDefault, order, suspend and exceptions. New pods then get what the
+canary's pods have; 'pillion rollout' brings the others along. If somebody
+changes one of the two meanwhile, promote says so, and the same command goes on
+where it stopped.
 
-With -o yaml promote writes nothing: it prints the stable template to commit. With
---templates as well it reads files and no cluster.
+With -o yaml promote writes nothing: it prints the stable template to commit.
+With --templates as well it reads files and no cluster.
 
-A canary that does not compile is not promoted, nor is one that is stopped, without
---force.`,
+A canary that does not compile is not promoted, nor is one that is stopped,
+without --force.`,
 		Example: `  pillion promote fluent-bit-next
   pillion promote fluent-bit-next -o yaml --templates templates/`,
 		Args: oneArg("promote takes the name of one canary"),

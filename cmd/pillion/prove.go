@@ -24,26 +24,29 @@ func newProveCommand() *cobra.Command {
 		Use:   "prove",
 		Short: "Prove that a cluster's pods go through Pillion",
 		Long: `Prove sends one pod to the API server by dry run, so nothing is created. The pod
-comes back injected, or with a warning of Pillion's, or with neither. Neither is an
-error: the API server does not reach Pillion, or its configuration does not name
-Pillion. A refused pod is an error, too; the error says whether Pillion refused it.
+comes back injected, or with a warning of Pillion's, or with neither. Neither is
+an error: the API server does not reach Pillion, or its configuration does not
+name Pillion. A refused pod is an error, too; the error says whether Pillion
+refused it.
 
-Without --namespace the pod is for the proof namespace of the installation, and asks
-for the template pillion-proof, which is there for this only: the sidecar has to come
-back. A second pod lacks the sidecar of a required template: it has to be refused, if
-required templates are verified. You need the permission to list namespaces. Without a
-proof namespace, which is what enforcement.mode=Manual gives, the pod is for the
-namespace default.
+Without --namespace the pod is for the proof namespace of the installation, and
+asks for the template pillion-proof, which is there for this only: the sidecar
+has to come back. A second pod lacks the sidecar of a required template: it has
+to be refused, if required templates are verified. You need the permission to
+list namespaces. Without a proof namespace, which is what
+enforcement.mode=Manual gives, the pod is for the namespace default.
 
-With --namespace the pod has the annotation pillion.dev/inject: "true". With --inject=
-(empty) it has no such annotation, and with --inject=NAMES it asks for these templates.
+With --namespace the pod has the annotation pillion.dev/inject: "true". With
+--inject= (empty) it has no such annotation, and with --inject=NAMES it asks for
+these templates.
 
-After that, one more pod asks for each template that a namespace names. It is an error
-if there is no such template, because pods of that namespace are refused. You need the
-permission to list namespaces. Without it, prove says which of these checks it left out.
+After that, one more pod asks for each template that a namespace names. It is an
+error if there is no such template, because pods of that namespace are refused.
+You need the permission to list namespaces. Without it, prove says which of
+these checks it left out.
 
-With -o json, each thing that is proven comes with the record that Pillion put into
-the pod.`,
+With -o json, each thing that is proven comes with the record that Pillion put
+into the pod.`,
 		Example: `  pillion prove
   pillion prove --namespace shop --inject=`,
 		Args: noArgs,

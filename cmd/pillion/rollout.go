@@ -40,31 +40,34 @@ func newRolloutCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout TEMPLATE|NAMESPACE",
 		Short: "Bring running pods up to date with the templates in force",
-		Long: `Rollout finds the running pods that lack their sidecar, or have another version of it
-than they would get now, and brings them up to date in waves: after each wave it
-waits until everything is ready again. It stops at the first thing that goes wrong.
-To go on where it stopped, run the same command again. A workload that cannot
-be restarted (it is paused), or whose disruption budget lets no pod go, is skipped:
-rollout does the rest, and then prints the command that leaves the workload out.
+		Long: `Rollout finds the running pods that lack their sidecar, or have another version
+of it than they would get now, and brings them up to date in waves: after each
+wave it waits until everything is ready again. It stops at the first thing that
+goes wrong. To go on where it stopped, run the same command again. A workload
+that cannot be restarted (it is paused), or whose disruption budget lets no pod
+go, is skipped: rollout does the rest, and then prints the command that leaves
+the workload out.
 
   --evict     evicts pods (the default). Disruption budgets are honoured, and no
               Deployment or other object changes.
-  --restart   restarts Deployments, StatefulSets and DaemonSets, as kubectl rollout
-              restart does.
-  --in-place  gives running pods other images for their native sidecars, where nothing
-              else differs. The kubelet restarts these containers only.
+  --restart   restarts Deployments, StatefulSets and DaemonSets, as kubectl
+              rollout restart does.
+  --in-place  gives running pods other images for their native sidecars, where
+              nothing else differs. The kubelet restarts these containers only.
 
-The first wave has one pod, the others as many as --wave says; of a workload never more
-than its own rolling update takes away at once. Jobs and pods that nothing replaces are
-listed, and stay as they are.
+The first wave has one pod, the others as many as --wave says; of a workload
+never more than its own rolling update takes away at once. Jobs and pods that
+nothing replaces are listed, and stay as they are.
 
-Before anything is touched, rollout creates a pod of each workload by dry run. If the
-API server refuses it, or returns it without the sidecar, nothing is touched. Templates,
-values and prefix are read from Pillion's Deployment, its ConfigMaps and the cluster,
-unless one of --library, --templates, --values, --foreign-sidecars and --annotation-prefix
-is given: then these flags replace all of that, except the cluster's SidecarTemplates.
+Before anything is touched, rollout creates a pod of each workload by dry run.
+If the API server refuses it, or returns it without the sidecar, nothing is
+touched. Templates, values and prefix are read from Pillion's Deployment, its
+ConfigMaps and the cluster, unless one of --library, --templates, --values,
+--foreign-sidecars and --annotation-prefix is given: then these flags replace
+all of that, except the cluster's SidecarTemplates.
 
-The exit code is 0 if every pod that a workload replaces is up to date, 1 if not.`,
+The exit code is 0 if every pod that a workload replaces is up to date, 1 if
+not.`,
 		Example: `  pillion rollout shop --dry-run
   pillion rollout fluent-bit --in-place
   pillion rollout fluent-bit --restart -n shop --wave 2 --timeout 10m`,

@@ -42,22 +42,23 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the admission webhook",
-		Long: `Serve answers the admission reviews of pods. The chart runs it. To run it by hand,
-you need a kubeconfig and the permissions that the chart grants.
+		Long: `Serve answers the admission reviews of pods. The chart runs it. To run it by
+hand, you need a kubeconfig and the permissions that the chart grants.
 
 Every setting can be given as a flag, in the environment (--log-level is
-PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag overrides
-the environment, and the environment overrides the file. Commas separate the items
-of a list.
+PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag
+overrides the environment, and the environment overrides the file. Commas
+separate the items of a list.
 
 The server is ready (/readyz) when the served certificate verifies against the
-caBundle in every --webhook-configuration and --validating-webhook-configuration,
-the namespaces have been listed, the templates are loaded, and no template is missing
-that namespaces name and the running replicas have (--in-use-record). Until then
-/readyz names what is missing. A server whose cache of namespaces or templates the API
-server has shown to be wrong is not ready until it has read them anew; one that cannot
-reach the API server, or whose token is not accepted, stays ready: /readyz says then
-what keeps it from writing labels and statuses.`,
+caBundle in every --webhook-configuration and
+--validating-webhook-configuration, the namespaces have been listed, the
+templates are loaded, and no template is missing that namespaces name and the
+running replicas have (--in-use-record). Until then /readyz names what is
+missing. A server whose cache of namespaces or templates the API server has
+shown to be wrong is not ready until it has read them anew; one that cannot
+reach the API server, or whose token is not accepted, stays ready: /readyz says
+then what keeps it from writing labels and statuses.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion \
     --library fluent-bit`,
 		Args: noArgs,

@@ -33,28 +33,30 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [TEMPLATE|NAMESPACE]",
 		Short: "Show the state of Pillion in a cluster: what is missing, which pods lack a sidecar, and when certificates expire",
-		Long: `Status asks every replica, through the API server, reads the webhook configurations,
-and compares the running pods with what they would get if they were created now. You
-need the permissions to list pods in Pillion's namespace, to get pods/proxy there, and
-to list webhook configurations; for the pods, to read Pillion's Deployment and
-ConfigMaps and the SidecarTemplates, and to list namespaces, pods and events. A missing
-one is named, with the command that grants it. The exit code is 1 if something is
-missing in the installation, or cannot be read; pods that lack a sidecar do not count
-for it.
+		Long: `Status asks every replica, through the API server, reads the webhook
+configurations, and compares the running pods with what they would get if they
+were created now. You need the permissions to list pods in Pillion's namespace,
+to get pods/proxy there, and to list webhook configurations; for the pods, to
+read Pillion's Deployment and ConfigMaps and the SidecarTemplates, and to list
+namespaces, pods and events. A missing one is named, with the command that
+grants it. The exit code is 1 if something is missing in the installation, or
+cannot be read; pods that lack a sidecar do not count for it.
 
-With the name of a namespace, or -n, status shows its pods by workload; with the name
-of a template, what concerns the template. ns/NAME and sct/NAME say which is meant.
+With the name of a namespace, or -n, status shows its pods by workload; with the
+name of a template, what concerns the template. ns/NAME and sct/NAME say which
+is meant.
 
-A pod is missing a template that a new pod would get. It is outdated if it has a template
-in another version than the one in force, or if a new pod would get other parameters.
-Pods that have ended, pods that opt out, and pods of namespaces in which Pillion is not
-called are neither. What was refused lately is from Pillion's events, which API servers
-keep for an hour.
+A pod is missing a template that a new pod would get. It is outdated if it has a
+template in another version than the one in force, or if a new pod would get
+other parameters. Pods that have ended, pods that opt out, and pods of
+namespaces in which Pillion is not called are neither. What was refused lately
+is from Pillion's events, which API servers keep for an hour.
 
-The replicas are the running pods of the namespace with a container called pillion.
-Pods that are being deleted are left out; pods that do not run are named. If two
-releases share a namespace, --pillion-selector tells their pods apart. The output lists the webhook
-configurations that the replicas name, and all others that call the same Service.`,
+The replicas are the running pods of the namespace with a container called
+pillion. Pods that are being deleted are left out; pods that do not run are
+named. If two releases share a namespace, --pillion-selector tells their pods
+apart. The output lists the webhook configurations that the replicas name, and
+all others that call the same Service.`,
 		Example: `  pillion status
   pillion status shop
   pillion status sct/fluent-bit -o json

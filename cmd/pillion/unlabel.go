@@ -21,12 +21,12 @@ func newUnlabelCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unlabel",
 		Short: "Remove Pillion's labels from all namespaces, after an uninstall",
-		Long: `Unlabel removes the labels PREFIX/injection and PREFIX/required that Pillion set.
-A value of PREFIX/injection that another field manager owns stays.
+		Long: `Unlabel removes the labels PREFIX/injection and PREFIX/required that Pillion
+set. A value of PREFIX/injection that another field manager owns stays.
 
-'helm uninstall' does the same while Pillion runs. Use unlabel where Pillion did not
-run then, or after 'helm uninstall --no-hooks'. While Pillion runs it sets the labels
-again. Labels without Pillion's webhook configurations do nothing.
+'helm uninstall' does the same while Pillion runs. Use unlabel where Pillion did
+not run then, or after 'helm uninstall --no-hooks'. While Pillion runs it sets
+the labels again. Labels without Pillion's webhook configurations do nothing.
 
 You need the permissions to list and to patch namespaces.`,
 		Example: `  pillion unlabel --dry-run`,

@@ -3,17 +3,12 @@ package injector
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -233,31 +228,6 @@ func TestWithoutVerifyOnlyTheRenderedImageIsAccepted(t *testing.T) {
 	}
 }
 
-func TestAForgedRecordHidesNothingFromARequiredTemplate(t *testing.T) {
-	set := requiredSet(t)
-	hash := func() string { e, _ := set.Get("audit"); return e.Template.Hash() }()
-	for why, items := range map[string][]string{
-		"its app container":            {"/spec/containers/name=app"},
-		"the mount that it lacks":      {"/spec/containers/name=app/volumeMounts/mountPath=~1audit"},
-		"everything that there is":     {"/spec/containers/name=app", "/spec/initContainers/name=audit", "/spec/volumes/name=audit", "/metadata/labels/audited"},
-		"a sidecar that is not there":  {"/spec/initContainers/name=audit"},
-		"the pod's own labels as well": {"/metadata/labels/exempt"},
-	} {
-		for _, h := range []string{hash, "0000000000000000"} {
-			status := recordtest.Forged{Templates: map[string]string{"audit": h}, Added: items}.Text()
-			forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}}]`, status))
-			pod := injectRequired(t, set, forged)
-			if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); got != "" {
-				t.Errorf("a record of %s: %s", why, got)
-			}
-			app := containersByName(pod)["containers"]["app"]
-			if mounts, _ := app["volumeMounts"].([]any); len(mounts) != 1 {
-				t.Errorf("a record of %s: the app's mounts are %v", why, mounts)
-			}
-		}
-	}
-}
-
 // A node's mirror pod shows a static pod that runs there already. Nothing can be injected,
 // and nothing is missing. In a pod of anybody else the annotation keeps no required
 // template out.
@@ -278,53 +248,6 @@ func TestOnlyAMirrorPodOfANodeStaysAsItIs(t *testing.T) {
 			t.Errorf("from a node %v: the final pod: %s", fromNode, got)
 		}
 	}
-}
-
-func TestAForgedContainerOfARequiredTemplateIsRefused(t *testing.T) {
-	set := requiredSet(t)
-	e, _ := set.Get("audit")
-	status := recordtest.Forged{Templates: map[string]string{"audit": e.Template.Hash()}, Added: []string{"/spec/initContainers/name=audit"}}.Text()
-	forged := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}},
-		{"op":"add","path":"/spec/initContainers","value":[{"name":"audit","image":"evil:1","restartPolicy":"Always","command":["sleep"]}]}]`, status))
-	out := injectIn(t, shop, set, forged)
-	if !out.Allowed {
-		return // a refusal is as good
-	}
-	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: out.Pod}, nil); !strings.Contains(got, "evil:1") || !strings.Contains(got, "command") {
-		t.Errorf("verified: %q", got)
-	}
-}
-
-// TestASecondCallBesideARequiredTemplateChangesNothing holds the laws of injection for pods
-// with a required template and another one: the second call changes nothing, and the
-// resulting pod passes the verification.
-func TestASecondCallBesideARequiredTemplateChangesNothing(t *testing.T) {
-	set := requiredSet(t)
-	rapid.Check(t, func(rt *rapid.T) {
-		pod := podOf(t, plainPod)
-		var containers []any
-		for i := range rapid.IntRange(1, 3).Draw(rt, "containers") {
-			c := map[string]any{"name": fmt.Sprint("app", i), "image": "app:1"}
-			if rapid.Bool().Draw(rt, "mounts") {
-				c["volumeMounts"] = []any{map[string]any{"name": "own", "mountPath": "/own"}}
-			}
-			containers = append(containers, c)
-		}
-		spec := pod["spec"].(map[string]any)
-		spec["containers"] = containers
-		if rapid.Bool().Draw(rt, "init") {
-			spec["initContainers"] = []any{map[string]any{"name": "migrate", "image": "m:1"}}
-		}
-		once := injectRequired(t, set, pod)
-		out := injectIn(t, shop, set, once)
-		if !out.Allowed || len(out.Operations) != 0 || !reflect.DeepEqual(out.Pod, once) {
-			text := patch.Marshal(out.Operations)
-			rt.Fatalf("the second call: %s %s", out.Message, text)
-		}
-		if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: once}, nil); got != "" {
-			rt.Fatalf("verified: %s", got)
-		}
-	})
 }
 
 // What an annotation says cannot be understood is for the mutating webhook to say. The final

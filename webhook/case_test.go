@@ -41,17 +41,7 @@ func TestMembersOfAnOldPodAreReadAsTheAPIServerReadsThem(t *testing.T) {
 		}
 	}
 	const labels, image = `"labels":{"a":"b"}`, `"image":"good:1"`
-	good := `"containers":[` + container(image) + `]`
 	other := `[{"name":"audit","image":"evil:1"}]`
-	for name, member := range cases("metadata", `{`+labels+`}`, `{"labels":{"c":"d"}}`) {
-		check(name, `{`+member+`,"spec":{`+good+`}}`)
-	}
-	for name, member := range cases("labels", `{"a":"b"}`, `{"c":"d"}`) {
-		check(name, `{"metadata":{`+member+`},"spec":{`+good+`}}`)
-	}
-	for name, member := range cases("spec", `{`+good+`}`, `{"initContainers":`+other+`}`) {
-		check(name, `{"metadata":{`+labels+`},`+member+`}`)
-	}
 	for name, member := range cases("containers", `[`+container(image)+`]`, other) {
 		check(name, `{"metadata":{`+labels+`},"spec":{`+member+`}}`)
 	}

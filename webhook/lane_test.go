@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -26,24 +25,6 @@ func mustTake(t *testing.T, l *limits, namespace string, bytes int64) (release f
 		t.Fatalf("%s wants %d bytes: %v", namespace, bytes, err)
 	}
 	return release
-}
-
-func TestWhatIsLargerThanTheMemoryIsRefusedAtOnce(t *testing.T) {
-	l := someLimits()
-	defer mustTake(t, l, "shop", 60*mib)()
-	var tooLarge *tooLargeError
-	if _, err := l.take(t.Context(), "shop", 64*mib+1); !errors.As(err, &tooLarge) || tooLarge.bytes != 64*mib+1 || tooLarge.most != 64*mib {
-		t.Errorf("%v, want a tooLargeError", err)
-	}
-	mustTake(t, someLimits(), "shop", 64*mib)()
-}
-
-func TestSmallReviewsDoNotWaitForLargeOnes(t *testing.T) {
-	l := someLimits()
-	defer mustTake(t, l, "shop", 64*mib)()
-	defer mustTake(t, l, "shop", mib)()
-	mustTake(t, l, "shop", mib)()
-	mustTake(t, l, "bank", 1)()
 }
 
 // One namespace holds what it may; twelve reviews of it and one of another namespace wait.
@@ -78,48 +59,6 @@ func TestANamespaceWithManyReviewsDoesNotKeepOthersWaiting(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestALargeReviewIsNotOvertakenForEver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := someLimits()
-		release := mustTake(t, l, "a", 40*mib)
-		var order []string
-		var all sync.WaitGroup
-		for _, bytes := range []int64{64 * mib, 2 * mib} {
-			all.Go(func() {
-				done := mustTake(t, l, fmt.Sprint(bytes), bytes)
-				order = append(order, fmt.Sprint(bytes>>20))
-				done()
-			})
-			synctest.Wait()
-		}
-		release()
-		all.Wait()
-		if !slices.Equal(order, []string{"64", "2"}) {
-			t.Errorf("served in the order %v", order)
-		}
-	})
-}
-
-func TestWhoGivesUpWaitingLeavesTheTurnToTheNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := someLimits()
-		defer mustTake(t, l, "a", 30*mib)()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		failed := make(chan error, 1)
-		go func() {
-			_, err := l.take(ctx, "b", 60*mib)
-			failed <- err
-		}()
-		synctest.Wait()
-		mustTake(t, l, "c", 2*mib)() // once b has given up
-		var busy *busyError
-		if err := <-failed; !errors.As(err, &busy) || !busy.large || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v, want a busyError of a large review", err)
-		}
-	})
 }
 
 // Whatever namespaces do at the same time, no more is taken than there is, and all of it is

@@ -67,34 +67,6 @@ func TestTheLargestPodThatCanBeStoredIsInjectedAndALargerOneIsRefused(t *testing
 	f.allFree(t)
 }
 
-// outer is a webhook around another one.
-type outer struct{ Webhook }
-
-// What answers for an object that is too large is the webhook, whatever stands around it.
-func TestALargePodCountsOnceThroughAWebhookAroundAnother(t *testing.T) {
-	for name, c := range map[string]struct {
-		webhook func(Pods) Webhook
-		counted float64
-	}{
-		"injection":    {func(p Pods) Webhook { return outer{NewMutate(p, anywhere)} }, 1},
-		"verification": {func(p Pods) Webhook { return outer{NewVerify(p, anywhere)} }, 0},
-	} {
-		change := func(*parts) {}
-		if c.counted == 0 {
-			change = withAudit(t)
-		}
-		f := newFixture(t, change)
-		r := decodeAnswer(t, postTo(t, f.Handler(c.webhook(f.Pods)), variables(450_000, ""))).Response
-		if r.Allowed || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
-			t.Errorf("%s: %+v", name, r.Result)
-		}
-		if n := testutil.ToFloat64(f.Metrics.pods.WithLabelValues("denied", "TemplateTooExpensive")); n != c.counted {
-			t.Errorf("%s: the refused pod is counted %v times, want %v", name, n, c.counted)
-		}
-		f.allFree(t)
-	}
-}
-
 // Go writes '<' as six bytes, so a review can be six times what an API server was sent.
 func TestAPodIsNotLetThroughForTheBytesOfItsReview(t *testing.T) {
 	f := newFixture(t, nil)
@@ -125,6 +97,9 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 	r := decodeAnswer(t, postTo(t, f.verify, variables(450_000, ""))).Response
 	if r.Allowed || !strings.Contains(r.Result.Message, "TemplateTooExpensive") {
 		t.Errorf("a new pod: %+v", r.Result)
+	}
+	if n := testutil.ToFloat64(f.Metrics.pods.WithLabelValues("denied", "TemplateTooExpensive")); n != 0 {
+		t.Errorf("its verification counts as %v pods", n)
 	}
 	image := func(pod, image string) string {
 		return strings.Replace(pod, `"containers":`, `"initContainers":[{"name":"audit","image":"`+image+`","restartPolicy":"Always"}],"containers":`, 1)

@@ -45,22 +45,6 @@ func TestAPodWithoutTheStatusAnnotationHasAnEmptyRecord(t *testing.T) {
 	}
 }
 
-func TestAMalformedRecordIsReplacedWhenSomethingIsInjected(t *testing.T) {
-	pod := withStatus("nonsense")
-	rec, err := record.Parse(pod, statusKey)
-	if err == nil {
-		t.Fatal("no error")
-	}
-	r, err := injectWith(pod, rec, nil)
-	if err != nil || len(r.Operations) != 0 {
-		t.Fatalf("nothing is injected, and yet: %v %s", err, text(r.Operations))
-	}
-	r, err = injectWith(pod, rec, []Fragment{fragment(t, "a", "spec: {hostNetwork: true}")})
-	if err != nil || recordOf(t, r.Pod).Hash("a") != "v1" || applyOperations(t, text(pod), r.Operations) != text(r.Pod) {
-		t.Fatalf("%v %s", err, text(r.Pod))
-	}
-}
-
 func TestARecordsOriginalsAreDroppedWhereThePodHasNoRoomForThem(t *testing.T) {
 	pod := parse(t, `
 metadata: {annotations: {}}

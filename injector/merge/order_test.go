@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -186,44 +185,4 @@ func TestAnArrangementLosesNothingKeepsThePodsOrderAndMeetsWhatCanBeMet(t *testi
 			}
 		}
 	})
-}
-
-// What costs the square of the positions would take minutes for so many.
-func TestAnOrderOfManyPositionsComesToAnEnd(t *testing.T) {
-	const n = 20_000
-	name := func(i int) string { return fmt.Sprint("i", i) }
-	for what, position := range map[string]func(i int) (Position, bool){
-		"a chain":              func(i int) (Position, bool) { return after(name(i), name(i-1)), i > 0 },
-		"a chain from behind":  func(i int) (Position, bool) { return after(name(i), name(i+1)), i < n-1 },
-		"a chain before":       func(i int) (Position, bool) { return before(name(i), name(i-1)), i > 0 },
-		"all after the first":  func(i int) (Position, bool) { return after(name(i), name(0)), i > 0 },
-		"all before the first": func(i int) (Position, bool) { return before(name(i), name(0)), i > 0 },
-		"all after the last":   func(i int) (Position, bool) { return after(name(i), name(n-1)), i < n-1 },
-		"all before the last":  func(i int) (Position, bool) { return before(name(i), name(n-1)), i < n-1 },
-		"pairs":                func(i int) (Position, bool) { return after(name(i), name(i-1)), i%2 == 1 },
-	} {
-		t.Run(what, func(t *testing.T) {
-			o := &order{}
-			items := make([]any, n)
-			for i := range n {
-				items[i] = map[string]any{"name": name(i)}
-				o.added = append(o.added, added{key: "name=" + name(i)})
-				if p, ok := position(i); ok {
-					o.positions = append(o.positions, p)
-				}
-			}
-			if cycle := o.cycle(); cycle != nil {
-				t.Fatal(cycle)
-			}
-			at := map[string]int{}
-			for i, name := range names(o.arrange(named, items)) {
-				at["name="+name] = i
-			}
-			for _, p := range o.positions {
-				if from, to := p.edge(); at[from] >= at[to] {
-					t.Fatal(p)
-				}
-			}
-		})
-	}
 }

@@ -167,7 +167,7 @@ func TestAForgedRecordAboutAnItemThatIsNotThereChangesNothing(t *testing.T) {
 
 func lastValue(pod map[string]any, name string) string {
 	value := ""
-	for _, c := range containersOf(pod, "containers") {
+	for _, c := range itemsOf(pod, "containers") {
 		items, _ := c["env"].([]any)
 		for _, item := range items {
 			if v := item.(map[string]any); v["name"] == name {

@@ -32,7 +32,7 @@ func ownedPod(t testing.TB, deployment, labels string) map[string]any {
 }
 
 func imageOf(pod map[string]any) string {
-	for _, c := range containersOf(pod, "initContainers") {
+	for _, c := range itemsOf(pod, "initContainers") {
 		if nameOf(c) == "audit" {
 			return strings.TrimPrefix(c["image"].(string), "registry.example.com/audit:")
 		}
@@ -125,7 +125,7 @@ func TestNobodyGetsAnotherVersionOfARequiredTemplateThanThePodSelects(t *testing
 func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
 	renamed := strings.Replace(auditCanary("audit-next", "percent: 100"), "- name: audit\n", "- name: auditor\n", 1)
 	old := injectRequired(t, templatestest.Set(t, helper, audit, renamed), ownedPod(t, "web", ""))
-	if nameOf(containersOf(old, "initContainers")[0]) != "auditor" {
+	if nameOf(itemsOf(old, "initContainers")[0]) != "auditor" {
 		t.Fatalf("the pod has no canary: %v", old)
 	}
 	// Who declares the same container in the pod gains nothing.

@@ -549,7 +549,7 @@ func (r *review) request(text []byte) Request {
 	request := Request{Operation: "CREATE", Pod: r.decoded(text), Templates: r.set, Namespace: templates.Namespace{Name: "bench"}}
 	if r.call == toUpdate {
 		request.Operation, request.Old = "UPDATE", r.decoded(text)
-		for _, c := range containersOf(request.Pod, "containers") {
+		for _, c := range itemsOf(request.Pod, "containers") {
 			c["image"] = "another"
 		}
 	}

@@ -90,7 +90,7 @@ func asRendered(list string, c map[string]any) bool {
 func unreached(pod map[string]any) []string {
 	var names []string
 	for _, list := range []string{"initContainers", "containers"} {
-		for _, c := range containersOf(pod, list) {
+		for _, c := range itemsOf(pod, list) {
 			security, _ := c["securityContext"].(map[string]any)
 			env, _ := c["env"].([]any)
 			proxied := slices.ContainsFunc(env, func(v any) bool {
@@ -353,7 +353,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 			spec["volumes"] = append(volumes, object(tokenVolume))
 		}
 		for _, list := range []string{"initContainers", "containers"} {
-			for _, c := range containersOf(pod, list) {
+			for _, c := range itemsOf(pod, list) {
 				mounts, _ := c["volumeMounts"].([]any)
 				c["volumeMounts"] = append(merge.WithoutToken(mounts), token)
 				c["terminationMessagePath"], c["imagePullPolicy"] = "/dev/termination-log", "IfNotPresent"
@@ -363,7 +363,7 @@ func TestHonestPodsPassARequiredTemplate(t *testing.T) {
 	}
 	mirrored := func(pod map[string]any) map[string]any {
 		pod = mounted(pod)
-		for _, c := range containersOf(pod, "initContainers") {
+		for _, c := range itemsOf(pod, "initContainers") {
 			if nameOf(c) != "audit" {
 				c["image"] = "mirror.example.com/" + c["image"].(string)
 			}
@@ -438,7 +438,7 @@ func TestASidecarThatARequiredTemplateLeftAloneKeepsItsImage(t *testing.T) {
 	injected, _ := admitHostile(t, set, hostilePod(t, "deny", "", plain))
 	older := hostilePod(t, "", "", `{"initContainers":[{"name":"deny","image":"deny:1","restartPolicy":"Always"}],"containers":[{"name":"web","image":"i"}]}`)
 	relabelled := `{"op":"add","path":"/metadata/labels","value":{"a":"b"}},{"op":"remove","path":"/metadata/annotations"}`
-	at := slices.IndexFunc(containersOf(injected.Pod, "initContainers"), func(c map[string]any) bool { return nameOf(c) == "deny" })
+	at := slices.IndexFunc(itemsOf(injected.Pod, "initContainers"), func(c map[string]any) bool { return nameOf(c) == "deny" })
 	for _, c := range []struct {
 		why    string
 		old    map[string]any

@@ -452,29 +452,15 @@ func (w *injection) conclude() Outcome {
 			}
 		}
 	}
-	w.tellRecorded()
-	w.tellNamespaced()
-	return *out
-}
-
-// tellRecorded says what an earlier call did: whoever counts pods must not count one twice.
-func (w *injection) tellRecorded() {
-	w.out.Recorded = !w.priorRecord.Empty()
-	for _, list := range [][]TemplateOutcome{w.out.Templates, w.out.Refusals} {
-		for i := range list {
-			list[i].Recorded = list[i].Name != "" && w.priorRecord.Hash(list[i].Name) != ""
-		}
-	}
-}
-
-// tellNamespaced says which templates are the namespace's own.
-func (w *injection) tellNamespaced() {
-	for _, list := range [][]TemplateOutcome{w.out.Templates, w.out.Refusals} {
+	// Whoever counts pods must not count one twice that an earlier call injected.
+	out.Recorded = !w.priorRecord.Empty()
+	for _, list := range [][]TemplateOutcome{out.Templates, out.Refusals} {
 		for i := range list {
 			entry, _ := w.request.Templates.Get(list[i].Name)
-			list[i].Namespaced = entry.Namespace != ""
+			list[i].Recorded, list[i].Namespaced = list[i].Name != "" && w.priorRecord.Hash(list[i].Name) != "", entry.Namespace != ""
 		}
 	}
+	return *out
 }
 
 // Refusal says why the pod is refused, without the command that explains it: it is the same for

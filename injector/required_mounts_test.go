@@ -84,7 +84,7 @@ func TestNothingHidesOrRewritesWhatARequiredTemplateMounts(t *testing.T) {
 // graft puts the mounts, init containers and volumes of another pod into an injected one.
 func graft(injected, from map[string]any) map[string]any {
 	spec, other := injected["spec"].(map[string]any), from["spec"].(map[string]any)
-	app, theirs := containersOf(injected, "containers")[0], containersOf(from, "containers")[0]
+	app, theirs := itemsOf(injected, "containers")[0], itemsOf(from, "containers")[0]
 	for _, list := range []string{"volumeMounts", "volumeDevices"} {
 		for _, v := range listOf(theirs[list]) {
 			if v.(map[string]any)["mountPath"] != "/agent" {

@@ -76,7 +76,7 @@ func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) 
 	}
 	u := &update{pipeline: p, work: k, request: p.versioned(r), changed: changedContainers(r)}
 	u.resized = r.Subresource == "resize" && !podschema.Equal(podResources, podResourcesOf(r.Old), podResourcesOf(r.Pod))
-	if len(u.changed) == 0 && !u.resized && annotationOf(r.Old, p.statusKey) == annotationOf(r.Pod, p.statusKey) {
+	if len(u.changed) == 0 && !u.resized && annotationsOf(r.Old)[p.statusKey] == annotationsOf(r.Pod)[p.statusKey] {
 		return nil, nil
 	}
 	// A record that cannot be read names no sidecars.
@@ -146,10 +146,10 @@ func changedContainers(r Request) []changedContainer {
 	var changed []changedContainer
 	for _, list := range lists {
 		before := map[string]map[string]any{}
-		for _, c := range containersOf(r.Old, list) {
+		for _, c := range itemsOf(r.Old, list) {
 			before[nameOf(c)] = c
 		}
-		for _, c := range containersOf(r.Pod, list) {
+		for _, c := range itemsOf(r.Pod, list) {
 			was, there := before[nameOf(c)]
 			if !there || field != "" && !podschema.Equal(podschema.At("spec.containers[]").Child(field), was[field], c[field]) {
 				changed = append(changed, changedContainer{list, c})
@@ -180,7 +180,7 @@ func (u *update) judge(e templates.Entry, selected bool) ([]string, error) {
 	wrong := append(u.forgotten(e.Name), u.sidecars(own, verify, fragment, fails)...)
 	// A pod that has a container of the template was made with it.
 	has := func(list string) bool {
-		return slices.ContainsFunc(containersOf(u.base, list), func(c map[string]any) bool { return own.Container(nameOf(c)) })
+		return slices.ContainsFunc(itemsOf(u.base, list), func(c map[string]any) bool { return own.Container(nameOf(c)) })
 	}
 	made := selected || has("initContainers") || has("containers")
 	if u.request.Subresource == "resize" {
@@ -265,7 +265,7 @@ func (u *update) entered(got []string, own templates.Own, verify templates.Verif
 func (u *update) volumesOfGone(got []string, own templates.Own, verify templates.Verify) map[string]bool {
 	gone := map[string]bool{}
 	for _, list := range []string{"initContainers", "containers"} {
-		for _, c := range containersOf(u.base, list) {
+		for _, c := range itemsOf(u.base, list) {
 			if !slices.Contains(got, nameOf(c)) {
 				continue
 			}
@@ -276,13 +276,9 @@ func (u *update) volumesOfGone(got []string, own templates.Own, verify templates
 			}
 		}
 	}
-	if len(gone) > 0 {
-		spec, _ := u.base["spec"].(map[string]any)
-		volumes, _ := spec["volumes"].([]any)
-		for _, v := range volumes {
-			if volume, _ := v.(map[string]any); merge.IsTokenVolume(v) {
-				delete(gone, nameOf(volume))
-			}
+	for _, volume := range itemsOf(u.base, "volumes") {
+		if merge.IsTokenVolume(volume) {
+			delete(gone, nameOf(volume))
 		}
 	}
 	return gone
@@ -381,7 +377,7 @@ func (u *update) unreached(template string, fragment, seen map[string]any) ([]st
 	extensions, there := map[string]any{}, containersByName(seen)
 	for _, list := range []string{"initContainers", "containers"} {
 		var items []any
-		for _, c := range containersOf(fragment, list) {
+		for _, c := range itemsOf(fragment, list) {
 			if c["image"] == nil && there[list][nameOf(c)] != nil {
 				items = append(items, c)
 			}
@@ -450,20 +446,13 @@ func without(pod map[string]any, own templates.Own) map[string]any {
 	return pod
 }
 
-// annotationOf returns the value of an annotation, nil for none.
-func annotationOf(pod map[string]any, key string) any {
-	metadata, _ := pod["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	return annotations[key]
-}
-
 func podLabels(pod map[string]any) map[string]string {
 	metadata, _ := pod["metadata"].(map[string]any)
 	return stringMap(metadata["labels"])
 }
 
-// containersOf returns the objects in a list of the spec of a pod or fragment.
-func containersOf(object map[string]any, list string) []map[string]any {
+// itemsOf returns the objects in a list of the spec of a pod or fragment.
+func itemsOf(object map[string]any, list string) []map[string]any {
 	spec, _ := object["spec"].(map[string]any)
 	values, _ := spec[list].([]any)
 	var items []map[string]any
@@ -483,7 +472,7 @@ func containersByName(object map[string]any) map[string]map[string]map[string]an
 	all := map[string]map[string]map[string]any{}
 	for _, list := range []string{"initContainers", "containers"} {
 		all[list] = map[string]map[string]any{}
-		for _, c := range containersOf(object, list) {
+		for _, c := range itemsOf(object, list) {
 			if name := nameOf(c); all[list][name] == nil {
 				all[list][name] = c
 			}

@@ -4,9 +4,8 @@ import "time"
 
 // Template has the facts about a template that the decision needs.
 type Template struct {
-	Name            string
-	InjectByDefault bool
-	Suspended       bool
+	Name      string
+	Suspended bool
 	// Namespaced: the template is one of the pod's namespace, not of the cluster.
 	Namespaced bool
 	// Required templates are injected whatever the annotations say.
@@ -44,8 +43,8 @@ type Catalog interface {
 	// CanaryOf returns the template that a canary of this name is one of. Pods cannot ask for a
 	// canary.
 	CanaryOf(name string) (stable string, ok bool)
-	// Defaults returns the places of the templates with InjectByDefault, Required those of
-	// the required ones, in order.
+	// Defaults returns the places of the templates that are injected by default, Required those
+	// of the required ones, in order.
 	Defaults() []int
 	Required() []int
 	// Matching returns the places of the templates that match a pod in a namespace by

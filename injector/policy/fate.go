@@ -93,9 +93,6 @@ func (d *decider) fate(name string, place int) *fate {
 
 // sort puts the fates into the catalog's order, and those of no template last, by name.
 func (d *decider) sort() {
-	if len(d.fates) < 2 {
-		return
-	}
 	slices.SortFunc(d.fates, func(a, b fate) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name)) })
 	for i, f := range d.fates {
 		d.index[f.name] = i

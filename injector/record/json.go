@@ -66,6 +66,12 @@ func (p *Place) appendJSON(b []byte) ([]byte, bool) {
 		begin(wasKey)
 		b = rawjson.Append(b, []any{p.Was[0]})
 	}
+	var room [16]string
+	segments := room[:0]
+	for segment := range p.In {
+		segments = append(segments, segment)
+	}
+	slices.Sort(segments)
 	digestOnly := 0 // how long b is if nothing comes after a digest that nothing comes before
 	if p.Wrote != "" {
 		first := len(b) == start+1
@@ -75,7 +81,7 @@ func (p *Place) appendJSON(b []byte) ([]byte, bool) {
 			digestOnly = len(b)
 		}
 	}
-	for _, segment := range slices.Sorted(maps.Keys(p.In)) {
+	for _, segment := range segments {
 		before := len(b)
 		begin(escaped(segment))
 		var says bool

@@ -168,8 +168,14 @@ const digestLength = 8
 // one that is as it was written. It proves nothing: who can forge a record can
 // change the pod as well.
 func Digest(t *podschema.Type, v any) string {
+	room := texts.Get().(*[]byte)
+	defer texts.Put(room)
+	text := podschema.AppendCanonical((*room)[:0], t, v)
+	if cap(text) <= MaxBytes {
+		*room = text
+	}
 	h := fnv.New64a()
-	h.Write(podschema.AppendCanonical(nil, t, v))
+	h.Write(text)
 	sum := h.Sum64()
 	var folded [digestLength / 2]byte
 	binary.BigEndian.PutUint32(folded[:], uint32(sum)^uint32(sum>>32))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/rawjson"
@@ -156,6 +157,10 @@ func decodeRequired(v any) (map[string][]string, error) {
 	return sidecars, nil
 }
 
+// texts has memory for records, and for values of which there is a digest. What is larger than
+// [MaxBytes] is not kept.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
 // Encode returns the annotation's value. The same record gives the same bytes.
 func (r Record) Encode() string {
 	templates := make(map[string]any, len(r.Templates))
@@ -170,15 +175,22 @@ func (r Record) Encode() string {
 		}
 		required[name] = list
 	}
-	b := []byte{'{'}
-	if pod, says := r.Root.appendJSON([]byte(`{"pod":`)); says {
+	room := texts.Get().(*[]byte)
+	defer texts.Put(room)
+	b := (*room)[:0]
+	if pod, says := r.Root.appendJSON(append(b, `{"pod":`...)); says {
 		b = append(pod, ',')
+	} else {
+		b = append(b, '{')
 	}
 	if len(required) > 0 {
 		b = append(rawjson.Append(append(b, `"required":`...), required), ',')
 	}
 	b = rawjson.Append(append(b, `"templates":`...), templates)
-	return string(b) + `,"v":` + version + `}`
+	if b = append(b, `,"v":`+version+`}`...); cap(b) <= MaxBytes {
+		*room = b
+	}
+	return string(b)
 }
 
 // Empty reports whether the record says nothing.

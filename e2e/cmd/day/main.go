@@ -37,9 +37,9 @@ const (
 	// the day than in the first, resident and on its heap.
 	mostGrowth = 16
 	// mostRequests is how many requests of Pillion there may be for each pod. Nothing is asked for a
-	// pod itself. For coverage each replica lists all pods, 250 at a time, and again five minutes
-	// after it is done.
-	mostRequests = 1.0
+	// pod itself. Each replica checks its caches every ten seconds, and lists all pods every five
+	// minutes, 250 at a time.
+	mostRequests = 0.2
 )
 
 func main() {

@@ -199,17 +199,19 @@ func NewNamespaced(o NamespacedOptions) *Namespaced {
 			}
 			return resource.List(ctx, options)
 		},
-		Watch: resource.Watch,
-		Transform: func(obj any) (any, error) {
-			m, ok := obj.(*metav1.PartialObjectMetadata)
-			if !ok {
-				return obj, nil
-			}
-			return &objectMetadata{metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: m.CreationTimestamp}}, nil
-		},
-		Changed: n.objectChanged,
+		Watch:     resource.Watch,
+		Transform: objectMetadataOf, Changed: n.objectChanged,
 	})
 	return n
+}
+
+// objectMetadataOf returns what the cache keeps of an object.
+func objectMetadataOf(obj any) (any, error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	return &objectMetadata{metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: m.CreationTimestamp}}, nil
 }
 
 // OnChange calls f with each namespace whose templates in force changed. f must return soon. Call it
@@ -259,6 +261,11 @@ func (n *Namespaced) Run(ctx context.Context) error {
 // listed notes which namespaces are to be looked at for the first time. Until then their templates
 // are known by name.
 func (n *Namespaced) listed() {
+	for _, object := range n.cache.List() { // which may not have told of all yet
+		if m, ok := object.(*objectMetadata); ok {
+			n.objectChanged(cache.MetaObjectToName(m).String())
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.first, n.firstBy = map[string]bool{}, time.Now().Add(firstLooks)

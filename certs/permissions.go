@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/controller/waiting"
 )
@@ -73,11 +74,13 @@ func (p *permissions) missing(ctx context.Context) ([]permission, error) {
 	defer cancel()
 	var missing []permission
 	for _, needed := range p.needed {
-		may, err := clientset.May(ctx, p.client, *needed.Attributes())
+		review, err := p.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: needed.Attributes()},
+		}, metav1.CreateOptions{})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("asking the API server for the permission to %s: %w", needed.Right, err)
 		}
-		if !may {
+		if !review.Status.Allowed {
 			missing = append(missing, needed)
 		}
 	}

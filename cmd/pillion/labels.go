@@ -1,17 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
-	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
@@ -21,13 +17,10 @@ import (
 
 // newLabelController returns the controller of the labels. It hears of changes of templates and
 // namespaces, and tells held of labels that it cannot write because of their owner.
-func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), writer metadata.Interface, client kubernetes.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) *labels.Controller {
+func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), writer metadata.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) *labels.Controller {
 	c := labels.New(labels.Options{
 		Rules: rules, Enforcement: enforcement, Templates: set.Snapshot, Namespaces: ns.AllLabelled, Namespace: ns.Labelled, Ready: ready, Logger: log,
 		Write: labels.Writer{Client: writer, Rules: rules}.Write, Held: held,
-		MayPatch: func(ctx context.Context) (bool, error) {
-			return clientset.May(ctx, client, authorizationv1.ResourceAttributes{Verb: "patch", Resource: "namespaces"})
-		},
 	})
 	set.OnChange(func(*templates.Set) { c.Changed() })
 	ns.OnChange(c.NamespaceChanged)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -32,9 +31,6 @@ func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, read
 		Timeout: c.ReviewTimeout + 5*time.Second,
 		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 			return client.CoreV1().Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		},
-		MayCreate: func(ctx context.Context) (bool, error) {
-			return clientset.May(ctx, client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.ProofNamespace})
 		},
 		Exists: func() bool { _, ok := ns.Cached(c.ProofNamespace); return ok },
 	})

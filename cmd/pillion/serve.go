@@ -246,7 +246,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	held := func(namespace, label string, err error) {
 		recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 	}
-	labelController := newLabelController(c.Labels(), enforcing, held, unlimitedClient, client, set, ns, mayWrite, log.With("component", "labels"))
+	labelController := newLabelController(c.Labels(), enforcing, held, unlimitedClient, set, ns, mayWrite, log.With("component", "labels"))
 	registry.MustRegister(labelController)
 	if ofNamespaces != nil {
 		ofNamespaces.OnChange(labelController.NamespaceChanged)
@@ -254,7 +254,7 @@ func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *
 	if prover != nil {
 		prover.OnChange(labelController.Changed)
 	}
-	countPods := newCoverage(c, config, pods, ns, loaded, registry, log.With("component", "survey"))
+	countPods := newCoverage(c, config, pods, ns, loaded, registry, log.With("component", "coverage"))
 	stopCanaries := newCanaries(c, config, set, ns, refusals, recorder.Record, mayWrite, registry, log.With("component", "canaries"))
 	leaving := newLeaving(metadataClient, c, labelRemover(unlimitedClient, c.Prefix, false), log.With("component", "uninstall"))
 	depends := newDependence(c, unlimitedClient, ns, log.With("component", "templates"))

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -30,7 +29,8 @@ func New(config *rest.Config) (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
-// NewOrDie is [New] for a configuration of which another client was made before. It panics on an error.
+// NewOrDie is [New], and panics on an error. It is for a configuration that has already made another
+// client, so that it is known to be good.
 func NewOrDie(config *rest.Config) *kubernetes.Clientset {
 	client, err := New(config)
 	if err != nil {
@@ -89,15 +89,4 @@ func (c closing) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Close = true
 	return c.next.RoundTrip(r)
-}
-
-// May reports whether the client's account has a right.
-func May(ctx context.Context, client kubernetes.Interface, to authorizationv1.ResourceAttributes) (bool, error) {
-	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &to},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return false, fmt.Errorf("asking the API server for the permission to %s %s: %w", to.Verb, to.Resource, err)
-	}
-	return review.Status.Allowed, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/reconcile"
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -59,10 +60,8 @@ type Options struct {
 	// Held is told of a label of which API servers go on refusing the write for the same reason:
 	// a field manager owns it that is neither Pillion nor, as far as the namespace tells,
 	// somebody's hand; or the namespace has no room for it.
-	Held func(namespace, label string, err error)
-	// MayPatch reports whether the process has the right to do so.
-	MayPatch func(ctx context.Context) (bool, error)
-	Logger   *slog.Logger
+	Held   func(namespace, label string, err error)
+	Logger *slog.Logger
 }
 
 // Controller writes the labels of namespaces. Make one with [New].
@@ -240,7 +239,7 @@ func (c *Controller) write(ctx context.Context, ns Namespace, changes []Change) 
 	if ctx.Err() != nil {
 		return
 	}
-	everybodys := c.everybodys(limited, err)
+	everybodys := everybodys(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -302,17 +301,14 @@ type pause struct {
 }
 
 // everybodys returns the pause after a write. It is empty if the error is about one namespace.
-func (c *Controller) everybodys(ctx context.Context, err error) pause {
+func everybodys(err error) pause {
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
-	case apierrors.IsForbidden(err):
-		// A policy or a webhook refuses one namespace, RBAC all.
-		if may, unknown := c.options.MayPatch(ctx); unknown == nil && !may {
-			return pause{permissionPause, fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
-				"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
-				"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)}
-		}
+	case rights.Lacks(err): // a policy or a webhook refuses one namespace, RBAC all
+		return pause{permissionPause, fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
+			"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
+			"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)}
 	// A write that takes too long may do so for the size of its namespace.
 	case !errors.As(err, &answer) && !errors.Is(err, context.DeadlineExceeded):
 		return pause{connectionPause, err.Error()}

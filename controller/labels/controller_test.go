@@ -45,11 +45,10 @@ type world struct {
 	tries int
 	// refuse returns the error of a write; nil refuses none.
 	refuse func(namespace string, changes []Change) error
-	may    bool
 }
 
 func newWorld(names ...string) *world {
-	w := &world{labels: map[string]map[string]string{}, writes: map[string]int{}, may: true}
+	w := &world{labels: map[string]map[string]string{}, writes: map[string]int{}}
 	for _, name := range names {
 		w.labels[name] = map[string]string{"team": "payments"}
 	}
@@ -201,8 +200,7 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
 			defer r.mu.Unlock()
 			r.held = append(r.held, namespace+" "+label)
 		},
-		MayPatch: func(context.Context) (bool, error) { w.mu.Lock(); defer w.mu.Unlock(); return w.may, nil },
-		Logger:   slog.New(slog.NewTextHandler(r.log, nil)),
+		Logger: slog.New(slog.NewTextHandler(r.log, nil)),
 	})
 	w.mu.Lock()
 	w.controllers = append(w.controllers, r.Controller)
@@ -411,8 +409,8 @@ func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 func TestAMissingRightIsNamedOnceAndStopsAllButATry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld(numbered(100)...)
-		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch`))
-		w.may, w.refuse = false, func(string, []Change) error { return forbidden }
+		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch resource "namespaces" in API group "" in the namespace "shop"`))
+		w.refuse = func(string, []Change) error { return forbidden }
 		r := w.start(t, required(t, "payments"), nil)
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(r)
@@ -445,7 +443,7 @@ pillion_namespaces_missing_label{label="pillion.dev/required"} 100
 			t.Error(err)
 		}
 		w.mu.Lock()
-		w.may, w.refuse = true, nil
+		w.refuse = nil
 		w.mu.Unlock()
 		pass(permissionPause + lastRetry)
 		if w.labelled() != 100 || !strings.Contains(r.log.String(), "can be written again") {

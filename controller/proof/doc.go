@@ -20,6 +20,6 @@
 //     [RequiredTemplate], and has to be refused. If it is not, that is said, and enforcement stays
 //     as it is.
 //
-// Imports: injector/reason, the API's types and errors. The requests are functions, which cmd
+// Imports: controller/rights, injector/reason, the API's types and errors. The requests are functions, which cmd
 // makes.
 package proof

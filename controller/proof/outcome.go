@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -78,7 +79,7 @@ func (p *Prover) prove(ctx context.Context) *Failure {
 	pod, err := o.Create(limited, Pod(o.Prefix, Template))
 	switch {
 	case err != nil:
-		return p.failure(limited, err)
+		return p.failure(err)
 	case !Injected(o.Prefix, pod):
 		return &Failure{Outcome: NotInjected, text: fmt.Sprintf("a pod of namespace %s came back without its sidecar: the API server does not call Pillion. "+
 			"See that the MutatingWebhookConfiguration is there, has the entry enforced.%s and a caBundle (kubectl get mutatingwebhookconfigurations -o yaml), "+
@@ -108,7 +109,7 @@ func lacksRequired(err error, prefix string) bool {
 }
 
 // failure names the error of a request that was to create a pod.
-func (p *Prover) failure(ctx context.Context, err error) *Failure {
+func (p *Prover) failure(err error) *Failure {
 	o := p.options
 	failed := func(outcome Outcome, text string, args ...any) *Failure {
 		return &Failure{Outcome: outcome, text: fmt.Sprintf(text, args...), cause: err}
@@ -143,7 +144,7 @@ func (p *Prover) failure(ctx context.Context, err error) *Failure {
 		if !o.Exists() {
 			return missing()
 		}
-		if may, unknown := o.MayCreate(ctx); unknown == nil && !may {
+		if rights.Lacks(err) {
 			return failed(PermissionMissing, "missing permission: the verb create on the resource pods in namespace %s, which the chart grants with rbac.create=true and enforcement.mode=Auto. By hand: "+
 				"kubectl -n %[1]s create role pillion-proof --verb=create --resource=pods; "+
 				"kubectl -n %[1]s create rolebinding pillion-proof --role=pillion-proof --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error", o.Namespace)

@@ -48,7 +48,6 @@ type cluster struct {
 	mu     sync.Mutex
 	answer func(*corev1.Pod) (*corev1.Pod, error)
 	ready  error
-	may    bool
 	exists bool
 	asked  []time.Time
 
@@ -64,6 +63,11 @@ func (c *cluster) set(answer func(*corev1.Pod) (*corev1.Pod, error)) {
 
 // times returns how often the cluster was asked.
 func (c *cluster) times() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.asked) }
+
+func forbidden(why string) error { return apierrors.NewForbidden(pods, "", errors.New(why)) }
+
+// lacking is the answer to a request for which the right is missing.
+var lacking = forbidden(`User "system:serviceaccount:a:b" cannot create resource "pods" in API group "" in the namespace "proof"`)
 
 // start runs a prover until the test ends. Use it in a synctest bubble.
 func start(t *testing.T, c *cluster, takeBackAfter time.Duration) *Prover {
@@ -82,9 +86,8 @@ func startWith(t *testing.T, c *cluster, o Options) *Prover {
 			c.asked = append(c.asked, time.Now())
 			return c.answer(pod)
 		},
-		MayCreate: func(context.Context) (bool, error) { return c.may, nil },
-		Exists:    func() bool { return c.exists },
-		Logger:    slog.New(slog.NewTextHandler(&c.log, nil)),
+		Exists: func() bool { return c.exists },
+		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
 	})
 	p.OnChange(func() { c.changes = append(c.changes, p.Enforcement()) })
 	runtest.Start(t, p.Run)
@@ -195,7 +198,7 @@ func TestEnforcementIsTakenBackAfterTheTimeThatTheInstallerSaysAndNotBefore(t *t
 		"Pillion refuses":       {refusing(&apierrors.StatusError{ErrStatus: *reason.UnknownTemplate.Refusal("no")}), true},
 		// Whoever may delete a namespace, or a Role, turns nothing off.
 		"the namespace is gone":                     {refusing(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace)), false},
-		"the right is gone":                         {refusing(apierrors.NewForbidden(pods, "", errors.New("no"))), false},
+		"the right is gone":                         {refusing(lacking), false},
 		"the API server does not answer":            {refusing(errors.New("connection refused")), false},
 		"the API server says that it is overloaded": {refusing(apierrors.NewTooManyRequests("later", 1)), false},
 	} {
@@ -232,41 +235,41 @@ func TestEveryFailureHasANameAndSaysWhatToDo(t *testing.T) {
 	terminating := apierrors.NewForbidden(pods, "", errors.New("unable to create new content in namespace because it is being terminated"))
 	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for _, test := range []struct {
-		name        string
-		answer      func(*corev1.Pod) (*corev1.Pod, error)
-		may, exists bool
-		want        Outcome
-		says        string
+		name   string
+		answer func(*corev1.Pod) (*corev1.Pod, error)
+		exists bool
+		want   Outcome
+		says   string
 	}{
-		{"nobody calls Pillion", bare, true, true, NotInjected, "kubectl get mutatingwebhookconfigurations"},
+		{"nobody calls Pillion", bare, true, NotInjected, "kubectl get mutatingwebhookconfigurations"},
 		{"a record without the sidecar", func(pod *corev1.Pod) (*corev1.Pod, error) {
 			pod.Annotations["pillion.dev/status"] = "{}"
 			return pod, nil
-		}, true, true, NotInjected, "enforced.pillion.dev"},
+		}, true, NotInjected, "enforced.pillion.dev"},
 		{"a sidecar without the record", func(pod *corev1.Pod) (*corev1.Pod, error) {
 			pod.Spec.InitContainers = []corev1.Container{{Name: Template}}
 			return pod, nil
-		}, true, true, NotInjected, "enforced.pillion.dev"},
-		{"Pillion does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "enforced.pillion.dev": context deadline exceeded`))), true, true, WebhookFailed, "pillion status"},
-		{"another webhook does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "pods.example.com": context deadline exceeded`))), true, true, OtherWebhookFailed, "another webhook, pods.example.com,"},
-		{"the token is not accepted", refusing(apierrors.NewUnauthorized("Unauthorized")), true, true, Unauthorized, "does not accept Pillion's token"},
-		{"Pillion refuses", refusing(&apierrors.StatusError{ErrStatus: *reason.Conflict.Refusal("two values")}), true, true, RefusedByPillion, "Conflict"},
-		{"a quota refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("exceeded quota"))), true, true, RefusedByOthers, "exceeded quota"},
-		{"the admission policy of a required template refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.pillion.dev' with binding 'required-mesh.pillion.dev' denied request: x"))), true, true, RefusedByOthers, "for the cause run: pillion check"},
-		{"another policy refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.example.com' with binding 'x' denied request: x"))), true, true, RefusedByOthers, "exclude this namespace from the policy or webhook that refuses it"},
-		{"an invalid pod", refusing(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "", nil)), true, true, RefusedByOthers, "not by Pillion"},
-		{"no right", refusing(apierrors.NewForbidden(pods, "", errors.New("cannot create"))), false, true, PermissionMissing, "kubectl -n " + namespace + " create role"},
-		{"neither namespace nor right", refusing(apierrors.NewForbidden(pods, "", errors.New("cannot create"))), false, false, NamespaceMissing, "kubectl create namespace " + namespace},
-		{"no namespace", refusing(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace)), true, false, NamespaceMissing, "helm upgrade"},
-		{"a namespace that goes", refusing(terminating), true, true, NamespaceMissing, "being deleted"},
-		{"no ServiceAccount", refusing(apierrors.NewForbidden(pods, "", fmt.Errorf("error looking up service account %s/default: not found", namespace))), true, true, ServiceAccountMissing, "create serviceaccount default"},
-		{"no API server", refusing(errors.New("connection refused")), true, true, NoAnswer, "connection refused"},
-		{"an API server that fails", refusing(apierrors.NewInternalError(errors.New("etcd"))), true, true, NoAnswer, "etcd"},
+		}, true, NotInjected, "enforced.pillion.dev"},
+		{"Pillion does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "enforced.pillion.dev": context deadline exceeded`))), true, WebhookFailed, "pillion status"},
+		{"another webhook does not answer", refusing(apierrors.NewInternalError(errors.New(`failed calling webhook "pods.example.com": context deadline exceeded`))), true, OtherWebhookFailed, "another webhook, pods.example.com,"},
+		{"the token is not accepted", refusing(apierrors.NewUnauthorized("Unauthorized")), true, Unauthorized, "does not accept Pillion's token"},
+		{"Pillion refuses", refusing(&apierrors.StatusError{ErrStatus: *reason.Conflict.Refusal("two values")}), true, RefusedByPillion, "Conflict"},
+		{"a quota refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("exceeded quota"))), true, RefusedByOthers, "exceeded quota"},
+		{"the admission policy of a required template refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.pillion.dev' with binding 'required-mesh.pillion.dev' denied request: x"))), true, RefusedByOthers, "for the cause run: pillion check"},
+		{"another policy refuses", refusing(apierrors.NewForbidden(pods, "", errors.New("ValidatingAdmissionPolicy 'required-mesh.example.com' with binding 'x' denied request: x"))), true, RefusedByOthers, "exclude this namespace from the policy or webhook that refuses it"},
+		{"an invalid pod", refusing(apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "", nil)), true, RefusedByOthers, "not by Pillion"},
+		{"no right", refusing(lacking), true, PermissionMissing, "kubectl -n " + namespace + " create role"},
+		{"neither namespace nor right", refusing(lacking), false, NamespaceMissing, "kubectl create namespace " + namespace},
+		{"no namespace", refusing(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, namespace)), false, NamespaceMissing, "helm upgrade"},
+		{"a namespace that goes", refusing(terminating), true, NamespaceMissing, "being deleted"},
+		{"no ServiceAccount", refusing(apierrors.NewForbidden(pods, "", fmt.Errorf("error looking up service account %s/default: not found", namespace))), true, ServiceAccountMissing, "create serviceaccount default"},
+		{"no API server", refusing(errors.New("connection refused")), true, NoAnswer, "connection refused"},
+		{"an API server that fails", refusing(apierrors.NewInternalError(errors.New("etcd"))), true, NoAnswer, "etcd"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				c := &cluster{answer: test.answer, may: test.may, exists: test.exists}
+				c := &cluster{answer: test.answer, exists: test.exists}
 				p := start(t, c, 0)
 				time.Sleep(time.Minute)
 				var failure *Failure

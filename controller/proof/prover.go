@@ -43,10 +43,8 @@ type Options struct {
 	// would be. Timeout bounds it.
 	Create  func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	Timeout time.Duration
-	// MayCreate reports whether the process has the right to do so, Exists whether the
-	// namespace is there.
-	MayCreate func(ctx context.Context) (bool, error)
-	Exists    func() bool
+	// Exists reports whether the namespace is there.
+	Exists func() bool
 	// Verifies: API servers have final pods verified, so that a proof tries that, too.
 	Verifies bool
 	// TakeBackAfter is how long proofs must have failed until enforcement is taken back.

@@ -127,8 +127,8 @@ func (e *MissingError) Commands() []string { return e.Grant(e.User) }
 func (e *MissingError) Unwrap() error { return e.Err }
 
 // denial is how API servers say who lacks which right. What a webhook or a policy refuses
-// reads otherwise.
-var denial = regexp.MustCompile(`User ("(?:[^"\\]|\\.)*") cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+// reads otherwise, also where it quotes such an answer.
+var denial = regexp.MustCompile(`^(?:\S+ (?:"[^"]*" )?is )?forbidden: User ("(?:[^"\\]|\\.)*") cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
 
 // anonymous is the user that API servers take a person for who gives no credentials. A right
 // that is granted to it is granted to everybody.
@@ -137,11 +137,22 @@ const anonymous = "system:anonymous"
 // ErrAnonymous says that a right is missing because the API server does not know who asks.
 var ErrAnonymous = errors.New("the API server does not know you (it takes you for " + anonymous + "): the kubeconfig gives it no credentials for this cluster; kubectl config view --minify shows what it has")
 
+// Lacks reports whether an API server's answer says that a right is missing. What a webhook or a
+// policy refuses is forbidden, too, and no right is missing for it.
+func Lacks(err error) bool {
+	var missing *MissingError
+	return errors.As(Named(err), &missing)
+}
+
 // Named returns a [*MissingError] for an API server's answer that says that a right is
 // missing, and an [ErrAnonymous] for one to somebody without credentials. Other errors stay as
 // they are, also those that name the right already.
 func Named(err error) error {
-	found := denial.FindStringSubmatch(fmt.Sprint(err))
+	var found []string
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		found = denial.FindStringSubmatch(answer.Status().Message)
+	}
 	var named *MissingError
 	if !apierrors.IsForbidden(err) || found == nil || errors.Is(err, ErrAnonymous) || errors.As(err, &named) {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/rights"
@@ -39,7 +40,11 @@ func TestAMissingRightIsNamedWithTheCommandsThatGrantIt(t *testing.T) {
 
 // What webhooks and policies refuse is forbidden, too. No right is missing for it.
 func TestARefusalIsNoMissingRight(t *testing.T) {
-	for _, err := range []error{nil, errors.New(`User "jane" cannot list resource "pods" in API group "" at the cluster scope`), forbidden("violates PodSecurity"), forbidden(`admission webhook "w" denied the request`)} {
+	const lacks = `User "jane" cannot list resource "pods" in API group "" at the cluster scope`
+	for _, err := range []error{nil, errors.New(lacks), forbidden("violates PodSecurity"), forbidden(`admission webhook "w" denied the request`),
+		// A webhook that lacks a right itself tells so, and a policy may say anything.
+		fmt.Errorf("patching: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: `admission webhook "w" denied the request: namespaces "shop" is forbidden: ` + lacks}}),
+		forbidden(`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: ` + lacks)} {
 		if got := rights.Named(err); got != err {
 			t.Errorf("%v became %v", err, got)
 		}

@@ -175,6 +175,31 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	})
 }
 
+// With the role edit in one namespace a team may read neither Pillion's settings nor other namespaces.
+func TestATeamSeesWhatAChangeOfItsTemplateWouldRefuse(t *testing.T) {
+	t.Parallel()
+	at := newTeam(t, nil, map[string]string{"pillion.dev/injection": "enabled"})
+	bounded := func(maximum string) string {
+		return strings.ReplaceAll(ownTemplate("own", "  match: {}\n  parameters: [{name: port, type: integer, default: 1, maximum: "+maximum+"}]\n"), "'registry.example.com/own:1'", "'registry.example.com/own:${params.port}'")
+	}
+	must(t, bounded("1024"), "kubectl", "apply", "-n", at.name, "-f", "-")
+	at.waitReady(t, "own", "Compiled")
+	must(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 0, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}, annotations: {own.pillion.dev/port: '512'}}, spec: {containers: [{name: app, image: 'registry.example.com/app:1'}]}}}}",
+		"kubectl", "apply", "-n", at.name, "-f", "-")
+	at.write(t, "larger.yaml", bounded("2048"))
+	at.write(t, "smaller.yaml", bounded("64"))
+	if out := at.do(t, "pillion lint smaller.yaml --cluster -n "+at.name+" && echo passed"); !strings.Contains(out, "annotation own.pillion.dev/port on the pod: must be a whole number, at most 64; got \"512\" (BadParameter): "+at.name+"/deployment/web") ||
+		!strings.Contains(out, "note: Pillion's settings cannot be read with your rights") || strings.Contains(out, "could be looked at") || strings.Contains(out, "passed") {
+		t.Errorf("a smaller maximum:\n%s", out)
+	}
+	if out := at.do(t, "pillion lint larger.yaml --cluster -n "+at.name+" && echo passed"); !strings.Contains(out, "passed") || strings.Contains(out, "newly refuse") || strings.Contains(out, "could be looked at") {
+		t.Errorf("a larger maximum:\n%s", out)
+	}
+	if out := at.do(t, "pillion lint --cluster -n "+at.name+" && echo passed"); !strings.Contains(out, "passed") {
+		t.Errorf("without files:\n%s", out)
+	}
+}
+
 // worstTemplate is a template that costs as much as one may: of a team's twenty each has a twentieth
 // of what they may cost together, or is far too large. It is another one in each round.
 func worstTemplate(namespace string, i, round int) []byte {

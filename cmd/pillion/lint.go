@@ -36,7 +36,8 @@ With --cluster it also compares changed templates with those in force: for each
 workload, each pod and each namespace that uses them, it injects both and says
 what would newly be refused. It reads with your own rights: namespaces, pods and
 workloads. NamespacedSidecarTemplates are checked beside those that the
-namespace has in the cluster, and a new name beside those of all namespaces.
+namespace has in the cluster, for which rights in that namespace are enough with
+-n, and a new name beside those of all namespaces.
 Without FILE lint checks the NamespacedSidecarTemplates that the cluster has.
 With -n it reads one namespace's.
 
@@ -133,7 +134,7 @@ func (f *lintFlags) lint(cmd *cobra.Command, o *offline, documents []lint.Docume
 	if !f.cluster {
 		return lint.Run(documents, options), nil
 	}
-	users, err := openUsers(cmd.Context(), o.where, o.now)
+	users, err := o.users(cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -61,17 +62,22 @@ type templateUsers struct {
 	now time.Time
 }
 
-// openUsers returns what uses templates in the cluster that the flags name.
-func openUsers(ctx context.Context, where inspect.Place, now time.Time) (*templateUsers, error) {
-	cluster, err := openCluster(where)
+// users returns what uses templates in the cluster that the flags name, and prints what of its
+// settings could not be read.
+func (o *offline) users(cmd *cobra.Command) (*templateUsers, error) {
+	cluster, err := openCluster(o.where)
 	if err != nil {
 		return nil, err
 	}
-	settings, err := cluster.Settings(ctx, "")
+	live, err := cluster.Live(cmd.Context(), o.prefix)
 	if err != nil {
 		return nil, err
 	}
-	return &templateUsers{Live: cluster.By(settings, templates.NewestKubernetes()), now: now}, nil
+	printNotes(cmd, live)
+	if live.Templates == nil {
+		live.Templates = cluster.NamespacedTemplates(cmd.Context(), templates.NewSet(nil), live.Compile)
+	}
+	return &templateUsers{Live: live, now: o.now}, nil
 }
 
 // check adds the findings of the rule cluster to the results of lint.
@@ -81,17 +87,19 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 	if len(u.changed)+len(u.matching) == 0 {
 		return nil
 	}
-	namespaces, err := u.Namespaces(ctx, "")
+	namespaces, everywhere, err := u.concerned(ctx)
 	if err != nil {
 		return err
 	}
 	u.depending(ctx, namespaces, results)
 	using := map[string]bool{}
 	for name, ns := range namespaces {
-		using[name] = u.uses(ns)
+		using[name] = !everywhere || u.uses(ns)
 	}
-	if err := u.podsThatAsk(ctx, using); err != nil {
-		u.unread = append(u.unread, rights.Named(err).Error())
+	if everywhere {
+		if err := u.podsThatAsk(ctx, using); err != nil {
+			u.unread = append(u.unread, rights.Named(err).Error())
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(using)) {
 		ns, known := namespaces[name]
@@ -104,6 +112,33 @@ func (u *templateUsers) check(ctx context.Context, documents []lint.Document, re
 	}
 	u.report(results)
 	return nil
+}
+
+// concerned reads the namespaces whose pods may get what changed: those whose own templates
+// changed, or everywhere all, where one of the cluster did.
+func (u *templateUsers) concerned(ctx context.Context) (read map[string]templates.Namespace, everywhere bool, err error) {
+	of := map[string]bool{}
+	for _, e := range u.changed {
+		of[e.Namespace] = true
+	}
+	if of[""] || len(u.matching) > 0 {
+		read, err = u.Namespaces(ctx, "")
+		return read, true, err
+	}
+	read = map[string]templates.Namespace{}
+	for name := range of {
+		ns, err := u.Namespaces(ctx, name)
+		switch {
+		case apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err):
+			u.unread = append(u.unread, rights.Named(err).Error())
+		case err != nil:
+			return nil, false, err
+		default:
+			read[name] = ns[name]
+		}
+	}
+	return read, false, nil
 }
 
 // change compiles the templates as the cluster would, and keeps those that are not in force

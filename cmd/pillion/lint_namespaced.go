@@ -156,6 +156,6 @@ func (u *templateUsers) withoutOwn(results []lint.Result, err error) {
 			continue
 		}
 		r.Findings = append(r.Findings, lint.Finding{Severity: lint.Warning, Rule: "cluster", Source: r.Source, Template: r.Template,
-			Message: "was not compared with the templates that namespaces of the cluster have of their own: " + rights.Named(err).Error()})
+			Message: "was not compared with the templates that namespaces of the cluster have of their own: " + rights.Named(err).Error() + ". With -n NAMESPACE only those of that namespace are read"})
 	}
 }

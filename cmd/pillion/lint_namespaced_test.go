@@ -113,7 +113,7 @@ func TestLintSaysThatTheTemplatesOfNamespacesCannotBeRead(t *testing.T) {
 		"the API has no NamespacedSidecarTemplates of the group pillion.dev":                  without,
 	} {
 		got, err := lintBeside(t, c, "", own, known)
-		if err != nil || !strings.HasPrefix(got, "warning: 0.yaml: template own: was not compared with the templates that namespaces of the cluster have of their own: "+want) || strings.Contains(got, "1.yaml") {
+		if err != nil || !strings.HasPrefix(got, "warning: 0.yaml: template own: was not compared with the templates that namespaces of the cluster have of their own: "+want) || strings.Contains(got, "1.yaml") || !strings.Contains(got, ". With -n NAMESPACE only") {
 			t.Errorf("%v\n%s\nwant %s", err, got, want)
 		}
 		if _, err := lintBeside(t, c, ""); err == nil || c == without && !strings.Contains(err.Error(), want) || c == lacking && !apierrors.IsForbidden(err) {
@@ -138,6 +138,8 @@ func TestLintSaysWhatAChangedTemplateOfANamespaceWouldRefuse(t *testing.T) {
 			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: "+namespace+"}, spec: {template: {metadata: {annotations: {own.pillion.dev/port: '512'}}, spec: {containers: [{name: app, image: 'app:1'}]}}}}")
 	}
 	c := inspecttest.Cluster(t, strings.Join(objects, "\n---\n"), inspecttest.Options{})
+	// A team has rights in its namespace, and none on what is of the whole cluster.
+	rights := inspecttest.Cluster(t, strings.Join(objects, "\n---\n"), inspecttest.Options{Forbidden: []string{"list namespaces", "list pods", "list namespacedsidecartemplates"}})
 	const refuse = "error: 0.yaml: template own: in the cluster it would newly refuse pods of one user (0 running now): "
 	for why, test := range map[string]struct{ file, want string }{
 		"nothing changes":                       {own("shop", 1024, "x"), ""},
@@ -149,6 +151,9 @@ func TestLintSaysWhatAChangedTemplateOfANamespaceWouldRefuse(t *testing.T) {
 		got, err := lintBeside(t, c, "", test.file)
 		if err != nil || !strings.HasPrefix(got, test.want) || test.want == "" && got != "" || strings.Contains(got, "pay/") {
 			t.Errorf("%s: %v\n%s\nwant %s", why, err, got, test.want)
+		}
+		if team, err := lintBeside(t, rights, "shop", test.file); err != nil || team != got {
+			t.Errorf("%s: with rights in namespace shop: %v\n%s\nwant\n%s", why, err, team, got)
 		}
 	}
 }

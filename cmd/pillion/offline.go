@@ -130,10 +130,15 @@ func (o *offline) inForce(cmd *cobra.Command) (*templates.Set, *inspect.Live, er
 	if err != nil {
 		return nil, nil, err
 	}
+	printNotes(cmd, live)
+	return live.Templates, live, nil
+}
+
+// printNotes prints what of a cluster's settings could not be read.
+func printNotes(cmd *cobra.Command, live *inspect.Live) {
 	for _, note := range live.Notes {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 	}
-	return live.Templates, live, nil
 }
 
 // readFile reads a file, or standard input for "-".
@@ -213,8 +218,8 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
 }
 
-// entries compiles templates of the library, and those of --templates, each of which takes the place of
-// the library's of its name.
+// entries compiles the named templates of the library, and those of --templates. A template of
+// --templates replaces the one of the library that has its name.
 func (o *offline) entries(options templates.Options, names []string) (map[string]templates.Entry, error) {
 	entries := map[string]templates.Entry{}
 	for _, name := range names {

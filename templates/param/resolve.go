@@ -56,21 +56,14 @@ type level struct {
 // Resolve gives each parameter its value for a pod. Its error is an *Error.
 func (s *Set) Resolve(a Annotations) (*Values, error) {
 	levels := s.levels(a)
-	if err := s.tooLong(levels); err != nil {
+	v, err := s.given(levels)
+	if err != nil {
 		return nil, err
 	}
-	v := newValues()
-	var missing *parameter
 	for _, p := range s.parameters {
-		if err := s.resolve(p, levels, v); err != nil {
-			return nil, err
+		if _, ok := v.Origins[p.decl.Name]; p.decl.Required && !ok {
+			return nil, s.missing(p, levels)
 		}
-		if _, ok := v.Origins[p.decl.Name]; missing == nil && p.decl.Required && !ok {
-			missing = p
-		}
-	}
-	if missing != nil {
-		return nil, s.missing(missing, levels)
 	}
 	if err := s.unknown(levels); err != nil {
 		return nil, err
@@ -87,20 +80,31 @@ func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
 		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
 	}
 	levels := s.levels(a)
-	set := newValues()
-	for _, p := range s.parameters {
-		name := p.decl.Name
-		optional := *p
-		optional.decl.Required = false
-		if err := s.resolve(&optional, levels, set); err != nil {
-			return nil, err
-		}
-		if origin := set.Origins[name]; origin == FromNamespace || origin == FromPod {
-			v.ByName[name], v.Origins[name] = set.ByName[name], origin
+	given, err := s.given(levels)
+	if err != nil {
+		return nil, err
+	}
+	for name, origin := range given.Origins {
+		if origin != FromDefault {
+			v.ByName[name], v.Origins[name] = given.ByName[name], origin
 		}
 	}
 	if err := s.unknown(levels); err != nil {
 		return nil, err
+	}
+	return v, nil
+}
+
+// given returns the values that the annotations and the defaults give.
+func (s *Set) given(levels [2]*level) (*Values, error) {
+	if err := s.tooLong(levels); err != nil {
+		return nil, err
+	}
+	v := newValues()
+	for _, p := range s.parameters {
+		if err := s.resolve(p, levels, v); err != nil {
+			return nil, err
+		}
 	}
 	return v, nil
 }

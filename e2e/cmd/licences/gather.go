@@ -121,6 +121,8 @@ var (
 var notLinked = map[string]bool{
 	// BoringSSL, which Go links with GOEXPERIMENT=boringcrypto and cgo only.
 	standard + "/src/crypto/internal/boring/LICENSE": true,
+	// Documentation.
+	"github.com/opencontainers/go-digest/LICENSE.docs": true,
 }
 
 // read reads the files of a package's folder and of those above it, up to the module's.
@@ -166,7 +168,7 @@ func (m *module) judge() error {
 			continue
 		}
 		own = own || !strings.Contains(path, "/")
-		kinds, err := kindsOf(string(text))
+		kinds, err := kindsOf(text)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", path, err))
 		}

@@ -62,7 +62,7 @@ type Event struct {
 	// About is a template that the event is about, and no pod. It is known to exist. The namespace is
 	// then that of events about objects that are in none.
 	About corev1.ObjectReference
-	// Code is one of [Reasons].
+	// Code is [InjectionNote], or a reason code that has an event type.
 	Code    reason.Code
 	Message string
 	// Refused reports whether the pod was refused.

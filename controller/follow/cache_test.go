@@ -224,13 +224,16 @@ func TestTheAgeOfACacheIsTheTimeSinceItWasKnownToBeCurrent(t *testing.T) {
 		s := followtest.New()
 		s.Put("shop", v("1"), nil)
 		c, _ := running(t, s)
+		// The first check may begin before the first watch, which then has it done once more.
+		time.Sleep(5 * time.Second)
+		before := s.Lists.Load() + s.Watches.Load()
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
 			s.Elsewhere()
 			if state := c.State(); state.Age > 13*time.Second || state.Name() != "current" || state.Proofs > 0 {
 				t.Fatalf("after %s the state is %+v", time.Since(began), state)
 			}
 		}
-		if n := s.Lists.Load() + s.Watches.Load(); n > 16 {
+		if n := s.Lists.Load() + s.Watches.Load() - before; n > 12 {
 			t.Errorf("%d requests in a minute, want a list and a watch every ten seconds", n)
 		}
 	})

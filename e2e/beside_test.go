@@ -17,7 +17,7 @@ func (n *namespace) policy(t *testing.T, expression string) {
 	n.policyCalled(t, unique("beside"), admissionregistrationv1.IfNeededReinvocationPolicy, "true", expression)
 }
 
-// policyCalled is policy with a name, which meets pods of which a condition holds.
+// policyCalled creates a mutating policy with this name, for the pods that meet the condition.
 func (n *namespace) policyCalled(t *testing.T, name string, again admissionregistrationv1.ReinvocationPolicyType, condition, expression string) {
 	t.Helper()
 	must(t, fmt.Sprintf(`

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
 
@@ -187,11 +187,8 @@ func comparable(t *testing.T, pod *corev1.Pod) string {
 	}
 	p.UID, p.ResourceVersion, p.Generation, p.CreationTimestamp, p.ManagedFields, p.Status = "", "", 0, metav1.Time{}, nil, corev1.PodStatus{}
 	delete(p.Annotations, statusAnnotation) // it has digests of the random values
-	for label := range p.Labels {
-		if _, ok := mark.LabelsOf(statusAnnotation).Has(label); ok {
-			delete(p.Labels, label) // hashes count the installer's values, which the command line has not
-		}
-	}
+	// Hashes count the installer's values, which the command line has not.
+	maps.DeleteFunc(p.Labels, func(label, _ string) bool { return strings.HasSuffix(label, "pillion.dev/hash") })
 	// What the API server's own admission adds stands before what Pillion adds in a cluster.
 	slices.SortFunc(p.Spec.Volumes, func(a, b corev1.Volume) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(p.Spec.Tolerations, func(a, b corev1.Toleration) int { return strings.Compare(a.Key, b.Key) })

@@ -236,7 +236,7 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 	}
 	// Some panels are about running pods, which Pillion looks at some seconds after its start.
 	for _, r := range shared.Replicas(ground.Namespace) {
-		eventually(t, time.Minute, func() error { return metric(r, "pillion_survey_last_success_timestamp_seconds ") })
+		eventually(t, time.Minute, func() error { return metric(r, "pillion_coverage_last_success_timestamp_seconds ") })
 		eventually(t, time.Minute, func() error { return metric(r, "pillion_template_canary_workloads{", canary.name) })
 	}
 	type oneScrape struct {

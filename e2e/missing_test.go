@@ -89,7 +89,7 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 		err := errors.New("there is no replica")
 		for _, r := range shared.Replicas(ground.Namespace) {
 			if err = metric(r, fmt.Sprintf("pillion_pods_missing_injection{pod_namespace=%q} 3\n", n.name)); err == nil {
-				return metric(r, "pillion_survey_last_success_timestamp_seconds ")
+				return metric(r, "pillion_coverage_last_success_timestamp_seconds ")
 			}
 		}
 		return err

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,15 +126,6 @@ func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 				Ready: func() error { return nil },
 				Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 					return c.client.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-				},
-				MayCreate: func(ctx context.Context) (bool, error) {
-					review, err := c.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-						Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: c.namespace}},
-					}, metav1.CreateOptions{})
-					if err != nil {
-						return false, err
-					}
-					return review.Status.Allowed, nil
 				},
 				Exists: func() bool {
 					_, err := client.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})

@@ -301,8 +301,8 @@ func underLoadBy(t *testing.T, n *namespace, name string, workers int) *podLoad 
 	})
 }
 
-// newLoad begins a load by so many workers, each of which creates a pod, and says what became of it,
-// after every pause.
+// newLoad starts a load. Each of the workers creates a pod, records its outcome, pauses, and begins
+// again.
 func newLoad(t *testing.T, workers int, pause time.Duration, create func(ctx context.Context, name string) (outcome string, err error)) *podLoad {
 	t.Helper()
 	l := &podLoad{pods: map[string]int{}}

@@ -18,7 +18,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 	clients := []string{"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/rest"}
 	for pkg, forbidden := range map[string][]string{
 		"injector/reason":         {module},
-		"injector/mark":           append(clients, module),
 		"injector/owner":          append(clients, "k8s.io/client-go", module),
 		"injector/entries":        append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
 		"injector/policy":         append(clients, module+"injector/merge", module+"injector/patch", module+"templates"),
@@ -26,7 +25,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates":               append(clients, module+"certs"),
 		"templates/podschema":     append(clients, module+"injector"),
 		"templates/rawjson":       append(clients, module+"injector"),
-		"templates/facts":         append(clients, module),
+		"templates/memo":          append(clients, module),
 		"templates/v1alpha1":      append(clients, module),
 		"templates/library":       append(clients, module),
 		"controller/store":        {module + "certs"},
@@ -83,22 +82,21 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
 		"injector/policy":     {"injector/reason", "templates/nearest", "templates/show"},
-		"injector/mark":       {},
-		"injector/record":     {"injector/mark", "templates/facts", "templates/podschema", "templates/rawjson"},
-		"injector/merge":      {"templates/facts", "templates/directive", "templates/podschema", "templates/rawjson"},
-		"injector/apply":      {"templates/facts", "injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson"},
-		"injector/required":   {"templates/directive", "templates/facts", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/record":     {"templates/memo", "templates/podschema", "templates/rawjson"},
+		"injector/merge":      {"templates/memo", "templates/directive", "templates/podschema", "templates/rawjson"},
+		"injector/apply":      {"templates/memo", "injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/required":   {"templates/directive", "templates/memo", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
 		"injector/clash":      {"injector/merge", "templates/directive", "templates/podschema"},
-		"injector/patch":      {"templates/facts", "templates/rawjson"},
+		"injector/patch":      {"templates/memo", "templates/rawjson"},
 		"injector/reason":     {},
-		"templates/directive": {"templates/facts", "templates/nearest", "templates/podschema", "templates/rawjson"},
+		"templates/directive": {"templates/memo", "templates/nearest", "templates/podschema", "templates/rawjson"},
 		"templates/expression": {
-			"templates/facts", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
+			"templates/memo", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
 		},
 		"templates/regexps":   {},
-		"templates/podschema": {"templates/facts", "templates/rawjson"},
-		"templates/rawjson":   {"templates/facts"},
-		"templates/facts":     {},
+		"templates/podschema": {"templates/memo", "templates/rawjson"},
+		"templates/rawjson":   {"templates/memo"},
+		"templates/memo":      {},
 	} {
 		for _, imported := range importsOf(t, pkg) {
 			inside, ours := strings.CutPrefix(imported, module)

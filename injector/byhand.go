@@ -23,7 +23,7 @@ type requiredResult struct {
 
 // rendering renders a template for a pod.
 func (w *injection) rendering(t *templates.Template, pod map[string]any) (*templates.Rendered, error) {
-	return t.Render(w.work.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Kubernetes: w.request.Kubernetes, Cache: w.pipeline.cache})
+	return t.Render(w.progress.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Kubernetes: w.request.Kubernetes, Cache: w.pipeline.cache})
 }
 
 // byHand refuses a pod to which templates of its namespace give something that a required template
@@ -44,7 +44,7 @@ func (w *injection) byHand() error {
 	if len(own) == 0 || !w.request.RequiredHere() && len(w.required) == 0 || len(w.out.Refusals) > 0 {
 		return nil
 	}
-	if err := w.work.next("comparing the templates of the namespace with the required ones"); err != nil {
+	if err := w.progress.next("comparing the templates of the namespace with the required ones"); err != nil {
 		return err
 	}
 	bases := []map[string]any{w.base}
@@ -63,8 +63,8 @@ func (w *injection) byHand() error {
 		if len(required) == 0 {
 			continue
 		}
-		merged, err := merge.Merge(w.work.ctx, base, own, w.pipeline.statusKey)
-		if ended := w.work.ctx.Err(); ended != nil {
+		merged, err := merge.Merge(w.progress.ctx, base, own, w.pipeline.statusKey)
+		if ended := w.progress.ctx.Err(); ended != nil {
 			return ended
 		}
 		for _, r := range required {
@@ -99,9 +99,9 @@ func (w *injection) selectedByHand(base map[string]any, fragments []merge.Fragme
 	if len(labelling) == 0 {
 		return nil, nil
 	}
-	merged, err := merge.Merge(w.work.ctx, base, labelling, w.pipeline.statusKey)
+	merged, err := merge.Merge(w.progress.ctx, base, labelling, w.pipeline.statusKey)
 	if err != nil {
-		return nil, w.work.ctx.Err() // a conflict: the plan has refused the pod
+		return nil, w.progress.ctx.Err() // a conflict: the plan has refused the pod
 	}
 	labels := podLabels(merged.Pod)
 	if maps.Equal(labels, podLabels(base)) {
@@ -152,19 +152,19 @@ func (w *injection) sameFor(r requiredResult, before, after map[string]any) (boo
 	if t.OtherSystem(before) != t.OtherSystem(after) {
 		return false, nil
 	}
-	if err := w.work.render(t.Name()); err != nil {
+	if err := w.progress.render(t.Name()); err != nil {
 		return false, err
 	}
 	a := r.rendered
 	if !reflect.DeepEqual(before, w.requiredBase) {
 		var err error
 		if a, err = w.rendering(t, before); err != nil {
-			return false, w.work.ctx.Err()
+			return false, w.progress.ctx.Err()
 		}
 	}
 	b, err := w.rendering(t, after)
 	if err != nil {
-		return false, w.work.ctx.Err()
+		return false, w.progress.ctx.Err()
 	}
 	return reflect.DeepEqual(a.Unmet, b.Unmet) && reflect.DeepEqual(a.Invalid, b.Invalid) &&
 		reflect.DeepEqual(a.Fragment, b.Fragment) && reflect.DeepEqual(a.Files, b.Files), nil
@@ -176,12 +176,12 @@ func (w *injection) passesBy(t *templates.Template, pod map[string]any) (bool, e
 	if t.OtherSystem(pod) != "" {
 		return false, nil // it refuses the pod
 	}
-	if err := w.work.render(t.Name()); err != nil {
+	if err := w.progress.render(t.Name()); err != nil {
 		return false, err
 	}
 	rendered, err := w.rendering(t, pod)
 	if err != nil {
-		return false, w.work.ctx.Err()
+		return false, w.progress.ctx.Err()
 	}
 	return rendered.Unmet != nil, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// work is what the pipeline is doing for one request, and how long it may.
-type work struct {
+// progress is how far the pipeline is with a request, and how long the request may take.
+type progress struct {
 	ctx context.Context
 	// allowed is the time from the beginning to the context's deadline, 0 for none.
 	allowed time.Duration
@@ -20,8 +20,8 @@ type work struct {
 	config          Config
 }
 
-func (p *Pipeline) begin(ctx context.Context) *work {
-	k := &work{ctx: ctx, doing: "beginning", config: p.config}
+func (p *Pipeline) begin(ctx context.Context) *progress {
+	k := &progress{ctx: ctx, doing: "beginning", config: p.config}
 	if deadline, ok := ctx.Deadline(); ok {
 		k.allowed = deadline.Sub(p.config.Now())
 	}
@@ -29,13 +29,13 @@ func (p *Pipeline) begin(ctx context.Context) *work {
 }
 
 // next begins the next step. Its error is the context's, which has ended.
-func (k *work) next(doing string) error {
+func (k *progress) next(doing string) error {
 	k.doing, k.template = doing, ""
 	return k.ctx.Err()
 }
 
 // render is next for the rendering of a template.
-func (k *work) render(template string) error {
+func (k *progress) render(template string) error {
 	k.doing, k.template = "rendering the template "+template, template
 	return k.ctx.Err()
 }
@@ -44,7 +44,7 @@ func (k *work) render(template string) error {
 // refused: the API server would otherwise let the pod through without a word, or refuse
 // it with an error that says nothing. An error is Pillion's own fault, or
 // [context.Canceled] for a client that does not wait for the answer any more.
-func (k *work) end(r Request, out Outcome, err error) (Outcome, error) {
+func (k *progress) end(r Request, out Outcome, err error) (Outcome, error) {
 	switch {
 	case err == nil:
 		return out, nil
@@ -62,7 +62,7 @@ func (k *work) end(r Request, out Outcome, err error) (Outcome, error) {
 }
 
 // tooLate says that the time is up, and what to do.
-func (k *work) tooLate() string {
+func (k *progress) tooLate() string {
 	time := "the time that the API server waits was up"
 	if k.allowed > 0 {
 		time = fmt.Sprintf("the %s that were allowed were up", shown(k.allowed))

@@ -16,7 +16,6 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
@@ -428,7 +427,7 @@ func withoutStatus(t *testing.T, pod map[string]any) map[string]any {
 	delete(annotations, statusKey)
 	labels, _ := meta["labels"].(map[string]any)
 	for key := range labels {
-		if _, ours := mark.LabelsOf(statusKey).Has(key); ours {
+		if _, ours := record.LabelKeysOf(statusKey).Has(key); ours {
 			delete(labels, key)
 		}
 	}

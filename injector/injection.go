@@ -22,7 +22,7 @@ import (
 // injection is one request between the base pod and the patch.
 type injection struct {
 	pipeline *Pipeline
-	work     *work
+	progress *progress
 	request  Request
 	// base is the pod that templates see, requiredBase the one that required templates do.
 	base, requiredBase map[string]any
@@ -125,7 +125,7 @@ func (w *injection) renderOne(v chosen) error {
 		w.otherSystem(out, why)
 		return nil
 	}
-	if err := w.work.render(out.Name); err != nil {
+	if err := w.progress.render(out.Name); err != nil {
 		return err
 	}
 	result, err := w.rendering(t, pod)
@@ -159,7 +159,7 @@ func (w *injection) renderOne(v chosen) error {
 	w.rendered[out.Name] = &out
 	spec := t.Spec()
 	w.fragments = append(w.fragments, merge.Fragment{
-		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Facts: result.Facts,
+		Template: out.Name, Hash: out.Hash, Object: result.Fragment, Memo: result.Memo,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: w.requires(t), KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	})
 	return nil
@@ -222,10 +222,10 @@ func renderCode(err error) reason.Code {
 // onError: Skip is left out, and the plan is made of the others.
 func (w *injection) plan() error {
 	for {
-		if err := w.work.next("merging the templates"); err != nil {
+		if err := w.progress.next("merging the templates"); err != nil {
 			return err
 		}
-		plan, err := merge.Merge(w.work.ctx, w.base, w.fragments, w.pipeline.statusKey)
+		plan, err := merge.Merge(w.progress.ctx, w.base, w.fragments, w.pipeline.statusKey)
 		if err == nil {
 			err = w.clash(&plan)
 		}
@@ -320,7 +320,7 @@ func (w *injection) failed(out TemplateOutcome) {
 
 // changed returns the pod with what the plan wants, and the patch that leads there.
 func (w *injection) changed(rec record.Record) (apply.Result, error) {
-	result, err := apply.Apply(w.work.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
+	result, err := apply.Apply(w.progress.ctx, w.request.Pod, rec, w.planned, w.pipeline.statusKey)
 	if err == nil {
 		err = w.checkFiles(result.Pod)
 	}
@@ -332,7 +332,7 @@ func (w *injection) changed(rec record.Record) (apply.Result, error) {
 // command line, nothing else would tell.
 func (w *injection) apply(rec record.Record) error {
 	const doing = "changing the pod"
-	if err := w.work.next(doing); err != nil {
+	if err := w.progress.next(doing); err != nil {
 		return err
 	}
 	result, err := w.changed(rec)
@@ -347,7 +347,7 @@ func (w *injection) apply(rec record.Record) error {
 		if err := w.plan(); err != nil || len(w.out.Refusals) > 0 {
 			return err
 		}
-		if err := w.work.next(doing); err != nil {
+		if err := w.progress.next(doing); err != nil {
 			return err
 		}
 		result, err = w.changed(rec)
@@ -355,10 +355,10 @@ func (w *injection) apply(rec record.Record) error {
 	if err := w.requireAll(result.Pod, rec); err != nil || len(w.out.Refusals) > 0 {
 		return err
 	}
-	if err := w.work.next("checking the patch"); err != nil {
+	if err := w.progress.next("checking the patch"); err != nil {
 		return err
 	}
-	if err := patch.Check(w.work.ctx, w.request.Pod, result.Operations, result.Pod); err != nil {
+	if err := patch.Check(w.progress.ctx, w.request.Pod, result.Operations, result.Pod); err != nil {
 		return err
 	}
 	w.out.Pod, w.out.Operations, w.record = result.Pod, result.Operations, result.Record
@@ -402,10 +402,10 @@ func (w *injection) requireAll(pod map[string]any, rec record.Record) error {
 	if !slices.ContainsFunc(w.fragments, func(f merge.Fragment) bool { return f.Required }) {
 		return nil
 	}
-	if err := w.work.next("comparing the pod with the required templates"); err != nil {
+	if err := w.progress.next("comparing the pod with the required templates"); err != nil {
 		return err
 	}
-	differences, err := required.Differences(w.work.ctx, w.planned, pod, rec, func(template string) required.Allowed { return w.template(template).Verify() })
+	differences, err := required.Differences(w.progress.ctx, w.planned, pod, rec, func(template string) required.Allowed { return w.template(template).Verify() })
 	if err != nil {
 		return err
 	}

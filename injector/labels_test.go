@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -123,7 +122,7 @@ func TestTemplatesDoNotSeeTheLabelsOfInjectedPods(t *testing.T) {
 
 // With the longest prefix and the longest name, a key is one that the API takes.
 func TestKeysOfLabelsKeepTheAPIsLimits(t *testing.T) {
-	keys := mark.LabelsOf(strings.Repeat("p", 189) + "/status")
+	keys := record.LabelKeysOf(strings.Repeat("p", 189) + "/status")
 	name := strings.Repeat("t", 63)
 	prefix, _, _ := strings.Cut(keys.Hash(name), "/")
 	if len(prefix) > 253 {

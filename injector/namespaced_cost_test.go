@@ -86,12 +86,20 @@ func TestARegularExpressionOfATenantCostsItsProgram(t *testing.T) {
 			case strings.HasPrefix(name, "a pattern"):
 				annotations = map[string]any{"t0.pillion.dev/p": c.text}
 			}
-			out := annotated(t, ownTemplates(t, 1, c.fields), annotations)
+			own := ownTemplates(t, 1, c.fields)
+			out := annotated(t, own, annotations)
 			if out.Code != c.code {
 				t.Errorf("%s: %s, want %s", out.Code, out.Message, c.code)
 			}
 			if c.code == reason.BadParameter && !strings.Contains(out.Message, "takes too long to be matched with its pattern of some 9") {
 				t.Errorf("it says %s", out.Message)
+			}
+			// Lint says of a sample pod what the server says of it.
+			pod := map[string]any{"metadata": map[string]any{"annotations": annotations}, "spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}}}
+			for _, e := range own.In("shop").All() {
+				if _, err := e.Template.RenderExample(templates.Input{Pod: pod, Namespace: templates.Namespace{Name: "shop"}}, false); c.code == reason.BadParameter && (err == nil || !strings.Contains(err.Error(), "takes too long")) {
+					t.Errorf("an example of it says %v", err)
+				}
 			}
 		})
 	}

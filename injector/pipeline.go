@@ -196,7 +196,7 @@ func (r Request) inNamespace() Request {
 	return r
 }
 
-func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
+func (p *Pipeline) inject(k *progress, r Request) (Outcome, error) {
 	if err := k.next("reading the record of an earlier call"); err != nil {
 		return Outcome{}, err
 	}
@@ -224,7 +224,7 @@ func (p *Pipeline) inject(k *work, r Request) (Outcome, error) {
 // record, it is made once more, for the part of the record that it wants. If that
 // plan in turn does not want this part, the record contradicts itself, as only a
 // forged one does: then it counts as none. The part that counts is returned, too.
-func (p *Pipeline) plan(k *work, r Request, rec record.Record, verifying bool) (*injection, record.Record, error) {
+func (p *Pipeline) plan(k *progress, r Request, rec record.Record, verifying bool) (*injection, record.Record, error) {
 	r = p.versioned(r)
 	r.Now = p.timeOf(r) // the same for each plan that is made
 	base := rec.Base(r.Pod)
@@ -260,12 +260,12 @@ func (p *Pipeline) versioned(r Request) Request {
 }
 
 // walk decides, renders and plans for a base pod. Required templates see requiredBase.
-func (p *Pipeline) walk(k *work, r Request, base, requiredBase map[string]any, verifying bool) (*injection, error) {
+func (p *Pipeline) walk(k *progress, r Request, base, requiredBase map[string]any, verifying bool) (*injection, error) {
 	if err := k.next("choosing the templates"); err != nil {
 		return nil, err
 	}
 	w := p.newInjection(r, p.decide(r, base, requiredBase), verifying)
-	w.work, w.base, w.requiredBase = k, base, requiredBase
+	w.progress, w.base, w.requiredBase = k, base, requiredBase
 	if err := w.render(); err != nil {
 		return nil, err
 	}

@@ -17,14 +17,14 @@ func (w *injection) applyToTemplate(rec record.Record) error {
 	if template == nil {
 		return nil
 	}
-	plan, err := merge.Merge(w.work.ctx, rec.Base(template), w.fragments, w.pipeline.statusKey)
+	plan, err := merge.Merge(w.progress.ctx, rec.Base(template), w.fragments, w.pipeline.statusKey)
 	if err != nil {
 		return fmt.Errorf("planning the changes of the pod template: %w", err)
 	}
-	result, err := apply.Apply(w.work.ctx, template, rec, plan, w.pipeline.statusKey)
+	result, err := apply.Apply(w.progress.ctx, template, rec, plan, w.pipeline.statusKey)
 	if err != nil {
 		return fmt.Errorf("applying the plan to the pod template: %w", err)
 	}
 	w.out.PodTemplate, w.out.PodTemplateOperations = result.Pod, result.Operations
-	return patch.Check(w.work.ctx, template, result.Operations, result.Pod)
+	return patch.Check(w.progress.ctx, template, result.Operations, result.Pod)
 }

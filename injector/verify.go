@@ -44,7 +44,7 @@ func (p *Pipeline) Injected(pod map[string]any) map[string]string {
 }
 
 // wrong says in which ways a pod is not what the required templates make of it.
-func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
+func (p *Pipeline) wrong(k *progress, r Request) ([]TemplateOutcome, error) {
 	if r.Operation != "CREATE" {
 		return p.wrongInUpdate(k, r)
 	}
@@ -70,11 +70,11 @@ func (p *Pipeline) wrong(k *work, r Request) ([]TemplateOutcome, error) {
 // names: those that a version in force has, and those that the record before the
 // update has, which no update may take out. A pod that the template never selected, with a container of such a name, has
 // to be made anew for another image.
-func (p *Pipeline) wrongInUpdate(k *work, r Request) ([]TemplateOutcome, error) {
+func (p *Pipeline) wrongInUpdate(k *progress, r Request) ([]TemplateOutcome, error) {
 	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) || p.disabled(r.Namespace) {
 		return nil, nil
 	}
-	u := &update{pipeline: p, work: k, request: p.versioned(r), changed: changedContainers(r)}
+	u := &update{pipeline: p, progress: k, request: p.versioned(r), changed: changedContainers(r)}
 	u.resized = r.Subresource == "resize" && !podschema.Equal(podResources, podResourcesOf(r.Old), podResourcesOf(r.Pod))
 	if len(u.changed) == 0 && !u.resized && annotationsOf(r.Old)[p.statusKey] == annotationsOf(r.Pod)[p.statusKey] {
 		return nil, nil
@@ -118,7 +118,7 @@ func exceptedWhenMade(e templates.Entry, r Request) bool {
 // update is a change of a running pod.
 type update struct {
 	pipeline *Pipeline
-	work     *work
+	progress *progress
 	request  Request
 	base     map[string]any // the pod without its record
 	changed  []changedContainer
@@ -206,10 +206,10 @@ func (u *update) render(e templates.Entry, seen map[string]any) (fragment map[st
 	if e.Template == nil {
 		return nil, fmt.Sprintf("it is required here, but no good version of it is known: %v", e.Err), nil
 	}
-	if err := u.work.render(e.Name); err != nil {
+	if err := u.progress.render(e.Name); err != nil {
 		return nil, "", err
 	}
-	rendered, err := e.Template.Render(u.work.ctx, templates.Input{
+	rendered, err := e.Template.Render(u.progress.ctx, templates.Input{
 		Pod: seen, Namespace: u.request.Namespace, Kubernetes: u.request.Kubernetes, Cache: u.pipeline.cache, IgnoreConditions: true,
 	})
 	switch {
@@ -389,11 +389,11 @@ func (u *update) unreached(template string, fragment, seen map[string]any) ([]st
 	if len(extensions) == 0 {
 		return nil, nil
 	}
-	if err := u.work.next("merging what the template " + template + " wants"); err != nil {
+	if err := u.progress.next("merging what the template " + template + " wants"); err != nil {
 		return nil, err
 	}
-	plan, err := merge.Merge(u.work.ctx, seen, []merge.Fragment{{Template: template, OnConflict: merge.Overwrite, Object: map[string]any{"spec": extensions}}}, u.pipeline.statusKey)
-	if err := u.work.ctx.Err(); err != nil {
+	plan, err := merge.Merge(u.progress.ctx, seen, []merge.Fragment{{Template: template, OnConflict: merge.Overwrite, Object: map[string]any{"spec": extensions}}}, u.pipeline.statusKey)
+	if err := u.progress.ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err != nil {

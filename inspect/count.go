@@ -13,8 +13,8 @@ import (
 // countsAtOnce is how many namespaces are asked for the number of their pods at a time.
 const countsAtOnce = 16
 
-// PodCounts counts the pods of namespaces, also where there is an error: of those that it could ask. It reads one pod of each, and the API server says how
-// many more there are.
+// PodCounts counts the pods of each namespace. It reads one pod of a namespace, and the API server
+// says how many more there are. With an error it returns the counts of the other namespaces.
 func PodCounts(ctx context.Context, client metadata.Interface, names []string) (map[string]int, error) {
 	counts := map[string]int{}
 	var mu sync.Mutex

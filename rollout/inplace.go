@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/injector/drift"
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -53,7 +52,7 @@ func InPlace(pod map[string]any, statusKey string, now drift.Comparison) (change
 			return Change{}, why
 		}
 	}
-	ours := mark.LabelsOf(statusKey)
+	ours := record.LabelKeysOf(statusKey)
 	change.replace(pod, now.New, "annotations", func(key string) bool { return key == statusKey })
 	change.replace(pod, now.New, "labels", func(key string) bool { _, is := ours.Has(key); return is })
 	return change, ""

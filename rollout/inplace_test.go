@@ -16,7 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/rollout"
@@ -169,7 +168,7 @@ func withoutImagesAndRecord(t interface{ Fatal(...any) }, pod map[string]any) ma
 		}
 	}
 	delete(pod["metadata"].(map[string]any)["annotations"].(map[string]any), statusKey)
-	pod = mark.LabelsOf(statusKey).Without(pod)
+	pod = record.LabelKeysOf(statusKey).Without(pod)
 	if labels, _ := meta(pod)["labels"].(map[string]any); len(labels) == 0 {
 		delete(meta(pod), "labels")
 	}
@@ -205,7 +204,7 @@ func interfere(t *rapid.T, pod map[string]any) bool {
 	case "a mount":
 		sidecar["volumeMounts"] = []any{map[string]any{"name": "ca", "mountPath": "/etc/ssl"}}
 	case "Pillion's labels":
-		pod["metadata"] = mark.LabelsOf(statusKey).Without(pod)["metadata"]
+		pod["metadata"] = record.LabelKeysOf(statusKey).Without(pod)["metadata"]
 		if labels := meta(pod)["labels"].(map[string]any); len(labels) == 0 {
 			delete(meta(pod), "labels")
 		}

@@ -51,17 +51,17 @@ func (v *view) leave(what, why string, cannot bool) {
 	v.left = append(v.left, left{what, why, 1, cannot})
 }
 
-// workload returns the workload of an owner.
-func (v view) workload(o Owner) (Workload, bool) {
+// workload returns the workload of an owner, zero for none.
+func (v view) workload(o Owner) Workload {
 	i := slices.IndexFunc(v.workloads, func(w Workload) bool { return w.Owner == o })
 	if i < 0 {
-		return Workload{}, false
+		return Workload{}
 	}
-	return v.workloads[i], true
+	return v.workloads[i]
 }
 
-// seen is a pod that was judged.
-type seen struct {
+// judgedPod is a pod that was judged.
+type judgedPod struct {
 	Pod
 	owned   bool
 	refused string
@@ -71,7 +71,7 @@ type seen struct {
 // look reads the pods of namespaces. Owners of which the caller waits are in the view, even
 // if all their pods are up to date.
 func (r *run) look(ctx context.Context, namespaces []string, asked ...Owner) (view, error) {
-	var pods []seen
+	var pods []judgedPod
 	interesting := map[string]bool{}
 	byOwner := map[Owner]*Workload{}
 	for _, o := range asked {
@@ -183,8 +183,8 @@ func (r *run) take(v *view, w *Workload, refused string) {
 }
 
 // see judges a pod.
-func (r *run) see(ctx context.Context, object map[string]any) (seen, error) {
-	s := seen{Pod: podOf(object)}
+func (r *run) see(ctx context.Context, object map[string]any) (judgedPod, error) {
+	s := judgedPod{Pod: podOf(object)}
 	s.controller, s.owned = controllerOf(object)
 	own := (&unstructured.Unstructured{Object: object}).GetLabels()
 	if s.Going || !r.Selector.Matches(labels.Set(own)) {
@@ -225,7 +225,7 @@ func (r *run) namespace(ctx context.Context, name string) (templates.Namespace, 
 }
 
 // ownerOf returns the workload of a pod, or says why nothing makes a new pod in its place.
-func (r *run) ownerOf(ctx context.Context, s seen) (Owner, string, error) {
+func (r *run) ownerOf(ctx context.Context, s judgedPod) (Owner, string, error) {
 	switch {
 	case !s.owned:
 		return Owner{}, "no controller replaces it: delete it and create it again", nil

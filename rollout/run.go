@@ -469,8 +469,8 @@ func (r *run) untilReady(ctx context.Context, before view, touched []Owner, gone
 		}
 		why := ""
 		for _, o := range touched {
-			now, _ := v.workload(o)
-			was, _ := before.workload(o)
+			now := v.workload(o)
+			was := before.workload(o)
 			w, err := r.notReady(was, now, known, gone)
 			if err != nil {
 				return "", err
@@ -547,7 +547,7 @@ func (r *run) rolling(ctx context.Context, owners []Owner, known map[string]bool
 		return "", err
 	}
 	for _, o := range owners {
-		w, _ := v.workload(o)
+		w := v.workload(o)
 		if _, err := r.notReady(Workload{Owner: o}, w, known, nil); err != nil {
 			return "", err
 		}

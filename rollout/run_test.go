@@ -110,7 +110,7 @@ func (c *cluster) step() {
 		if len(own) == o.replicas {
 			o.waited = 0
 		} else if o.waited++; o.waited > c.slow {
-			c.make(o)
+			c.create(o)
 		}
 		c.leastOf[name] = min(c.leastOf[name], c.ready(name))
 	}
@@ -154,7 +154,7 @@ func (c *cluster) ready(name string) (n int) {
 	return n
 }
 
-func (c *cluster) make(o *owner) {
+func (c *cluster) create(o *owner) {
 	pod := decodePod(c.t, o.template)
 	if !c.uncalled {
 		out, err := c.pipeline.Inject(context.Background(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: c.ns, Templates: c.set})

@@ -252,6 +252,21 @@ func TestAnObjectOfTheClusterHasNoLinesInItsErrors(t *testing.T) {
 	}
 }
 
+// An object of the cluster has no lines to sort its mistakes by.
+func TestTheMistakesOfAnObjectComeInOneOrder(t *testing.T) {
+	text := []byte(`{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"a"},"spec":{"inject":{"spec":{"containers":[
+		{"$each":"App","name":"a","image":"a","$position":"First","$patch":"delete"}]}}}}`)
+	_, _, first := Compile(text, Options{Source: "SidecarTemplate/a"})
+	if strings.Count(fmt.Sprint(first), "\n") != 3 {
+		t.Fatalf("want four mistakes:\n%v", first)
+	}
+	for range 20 {
+		if _, _, err := Compile(text, Options{Source: "SidecarTemplate/a"}); err.Error() != first.Error() {
+			t.Fatalf("one time\n%v\nand another time\n%v", first, err)
+		}
+	}
+}
+
 func TestYAMLAndJSONOfOneTemplateHaveOneHash(t *testing.T) {
 	yaml := compiled(t, "# a comment\ninject: {metadata: {labels: {b: x, a: \"1\"}}}\norder: 5\nparameters: [{name: p, type: integer, default: 1}]")
 	json := compiledWith(t, []byte(`{"kind":"SidecarTemplate","apiVersion":"pillion.dev/v1alpha1","metadata":{"name":"t","generation":4},

@@ -463,15 +463,15 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 		c.problem(at, "must be App, Init or All")
 		return h
 	}
-	for key, why := range map[string]string{
-		"name":             "$each gives the name",
-		"image":            "an item with $each extends containers, and cannot have an image",
-		directive.Position: "an item with $each extends containers, which keep their place",
-		directive.Patch:    "an item with $each extends containers; delete or replace one by its name",
+	for _, no := range []struct{ key, why string }{
+		{"name", "$each gives the name"},
+		{"image", "an item with $each extends containers, and cannot have an image"},
+		{directive.Position, "an item with $each extends containers, which keep their place"},
+		{directive.Patch, "an item with $each extends containers; delete or replace one by its name"},
 	} {
-		if _, ok := rest[key]; ok {
-			c.problem(h.at.Field(key), why)
-			delete(rest, key)
+		if _, ok := rest[no.key]; ok {
+			c.problem(h.at.Field(no.key), no.why)
+			delete(rest, no.key)
 		}
 	}
 	it.each = each(which)

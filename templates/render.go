@@ -11,8 +11,8 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/facts"
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -70,9 +70,9 @@ type Rendered struct {
 	Fragment map[string]any
 	// Files are what Fragment has of the template's files. Nil if there are none.
 	Files *Files
-	// Facts knows the values in Fragment that are the same for all pods with the same
+	// Memo knows the values in Fragment that are the same for all pods with the same
 	// parameters.
-	Facts facts.Stores
+	Memo memo.Tables
 	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
 	// fragment.
 	Unmet *v1alpha1.MatchCondition
@@ -150,7 +150,7 @@ func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered
 	if err != nil {
 		return nil, r.error(err)
 	}
-	out.Fragment, out.Facts = m.settled(fragment, r.run)
+	out.Fragment, out.Memo = m.settled(fragment, r.run)
 	return out, nil
 }
 

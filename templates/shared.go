@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
@@ -43,8 +43,8 @@ type made struct {
 	params     *param.Values
 	kubernetes KubernetesVersion
 	parts      []atomic.Pointer[part]
-	// facts knows the parts' values.
-	facts facts.Store
+	// memo knows the parts' values.
+	memo memo.Table
 	// room is how many bytes of JSON may still be kept of the parts.
 	room atomic.Int64
 	// cache is where this is kept; nil if it is not.
@@ -65,20 +65,20 @@ type made struct {
 type variant struct {
 	fragment map[string]any
 	bytes    int
-	facts    facts.Store
+	memo     memo.Table
 }
 
 // settled returns the fragment, or one that is the same, and what is known about it. A
 // fragment is worth remembering things about when it comes for the second time.
-func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string]any, facts.Stores) {
+func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string]any, memo.Tables) {
 	_, bytes := run.Cost()
 	if bytes > maxPart {
-		return fragment, facts.Stores{&m.facts}
+		return fragment, memo.Tables{&m.memo}
 	}
 	for i := range m.variants {
 		if v := m.variants[i].Load(); v != nil && same(v.fragment, fragment) {
-			v.facts.Keep(v.fragment)
-			return v.fragment, facts.Stores{&v.facts, &m.facts}
+			v.memo.Keep(v.fragment)
+			return v.fragment, memo.Tables{&v.memo, &m.memo}
 		}
 	}
 	if m.keep(bytes) {
@@ -86,10 +86,11 @@ func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string
 			m.keep(-old.bytes)
 		}
 	}
-	return fragment, facts.Stores{&m.facts}
+	return fragment, memo.Tables{&m.memo}
 }
 
-// same reports whether two values are equal. Parts that they share are not looked at.
+// same reports whether two values are equal. Parts that they share are not looked at. (reflect.DeepEqual
+// takes memory for each entry of an object.)
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
@@ -190,7 +191,7 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 	if !m.parts[n.index].CompareAndSwap(nil, p) {
 		p = m.parts[n.index].Load()
 	}
-	m.facts.Keep(p.value)
+	m.memo.Keep(p.value)
 	return p, nil
 }
 

@@ -268,7 +268,7 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *l
 func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
 	if m, ok := v.(map[string]any); ok && !directive.Of(v).Marker && q.typ != nil && len(q.typ.Keys()) > 0 {
 		if err := q.checkKeys(m, out); err != "" {
-			if advice := q.advice(r, it, m); advice != "" {
+			if advice := q.advice(r, m); advice != "" {
 				err += "; " + advice
 			}
 			return &expression.Error{Place: it.Place, Message: err}
@@ -283,7 +283,7 @@ func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
 }
 
 // advice says how a team changes the key of an item, if a parameter decides it.
-func (q *sequence) advice(r *renderer, it *item, m map[string]any) string {
+func (q *sequence) advice(r *renderer, m map[string]any) string {
 	var deciding []Parameter
 	for _, k := range q.typ.Keys() {
 		for i := range q.items {

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pillion-dev/pillion/templates/image"
+	"github.com/distribution/reference"
+
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -23,8 +24,9 @@ func (t *Template) Verify() Verify { return t.verify }
 
 // AllowsImage reports whether a sidecar may have the image in place of the rendered
 // one. What is no reference to an image, such as a/../b, is never accepted.
-func (v Verify) AllowsImage(reference string) bool {
-	return image.IsReference(reference) && anyMatches(v.images, reference)
+func (v Verify) AllowsImage(image string) bool {
+	_, err := reference.Parse(image)
+	return err == nil && anyMatches(v.images, image)
 }
 
 // AllowsEnv reports whether another webhook may add or change the variable of a

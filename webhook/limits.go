@@ -66,11 +66,6 @@ func AdviceMemoryFor(limit int64) Memory {
 	return Memory{SmallBodies: part, LargeBodies: part, Small: 1, Large: part, LargeWorkers: 1} // the other processors are for pods
 }
 
-// Total is the most that reviews take together, in bytes.
-func (m Memory) Total() int64 {
-	return int64(m.Connections)*connectionMemory + m.SmallBodies + m.LargeBodies + m.Small*smallWork + m.Large
-}
-
 const (
 	// connectionMemory is how many bytes a connection takes: 48 KiB for TLS, with a record that
 	// nobody reads yet, and for a goroutine, and a body of ordinaryBody bytes.

@@ -32,9 +32,12 @@ func TestTheSharesOfTheMemoryAreNotMoreThanThereIs(t *testing.T) {
 	for _, limit := range []int64{256 << 20, 512 << 20, 4 << 30} {
 		for _, cpus := range []int{1, 2, 16, 256} {
 			reviews, advice := MemoryFor(limit, cpus), AdviceMemoryFor(limit)
-			total := reviews.Total() + advice.Total() + Share(limit, NamespaceShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
+			total := int64(reviews.Connections)*connectionMemory + Share(limit, NamespaceShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
+			for _, m := range []Memory{reviews, advice} {
+				total += m.SmallBodies + m.LargeBodies + m.Small*smallWork + m.Large
+			}
 			if total > limit {
-				t.Errorf("%d MiB and %d CPUs: reviews take %d MiB, advice %d, all together %d", limit>>20, cpus, reviews.Total()>>20, advice.Total()>>20, total>>20)
+				t.Errorf("%d MiB and %d CPUs: %d MiB in all", limit>>20, cpus, total>>20)
 			}
 			if reviews.Connections < 512 || reviews.Small < min(int64(2*cpus), 8) || reviews.LargeWorkers < 1 {
 				t.Errorf("%d MiB and %d CPUs: %+v", limit>>20, cpus, reviews)

@@ -240,7 +240,7 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 		said.say(fmt.Sprintf("%s: the label %s asks for no sidecar, and nothing else here does: only pods that ask themselves get one. To ask for all pods: kubectl annotate namespace %s %s/inject=TEMPLATE",
 			said.about, templates.InjectionLabel(p.options.Prefix), ns.Name, cmp.Or(p.options.Prefix, templates.DefaultPrefix)))
 	}
-	p.live(ctx, r, ns, set).say(&said, p.options.Pods.Pipeline.ExplainCommand)
+	p.outlook(ctx, r, ns, set).say(&said, p.options.Pods.Pipeline.ExplainCommand)
 	return Allowed(said.warnings...), nil
 }
 

@@ -63,8 +63,8 @@ func writeOf(prefix string, r *Review, ns templates.Namespace) string {
 	return string(sum[:])
 }
 
-// live is what a namespace's workloads will meet once it is as somebody writes it.
-type live struct {
+// outlook is what a namespace's workloads will meet once it is as somebody writes it.
+type outlook struct {
 	looked int
 	// met are the workloads whose next pods meet something, in the order of their names.
 	met []met
@@ -75,9 +75,9 @@ type live struct {
 // met is a workload, as in a sentence and as in a command, and what its next pods meet.
 type met struct{ name, ref, why string }
 
-// live looks at the workloads that a namespace has. A write that asks for nothing is not about them.
-func (p preview) live(ctx context.Context, r *Review, ns templates.Namespace, set *templates.Set) live {
-	var l live
+// outlook looks at the workloads that a namespace has. A write that asks for nothing is not about them.
+func (p preview) outlook(ctx context.Context, r *Review, ns templates.Namespace, set *templates.Set) outlook {
+	var l outlook
 	if p.options.Workloads == nil || r.Operation != "UPDATE" {
 		return l
 	}
@@ -145,7 +145,7 @@ func (p preview) meets(ctx context.Context, ns templates.Namespace, set *templat
 }
 
 // say adds what the workloads meet.
-func (l live) say(t *telling, explain func(namespace, object string) string) {
+func (l outlook) say(t *telling, explain func(namespace, object string) string) {
 	if len(l.met) > 0 {
 		var names []string
 		for _, m := range l.met {

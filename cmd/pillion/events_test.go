@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
@@ -19,22 +20,28 @@ const eventsPage = "../../docs/reference/events.md"
 func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 	code := func(values []string) string { return "`" + strings.Join(values, "`, `") + "`" }
 	var b strings.Builder
-	fmt.Fprintf(&b, eventsIntroduction, code(events.Kinds()), code(events.Actions()))
-	has := map[reason.Code]bool{}
-	b.WriteString("\n## Reasons of events\n\n| reason | type | it means |\n| --- | --- | --- |\n")
-	for _, r := range events.Reasons() {
-		has[reason.Code(r.Name)] = true
-		name := "`" + r.Name + "`"
-		if slices.Contains(reason.Codes(), reason.Code(r.Name)) {
-			name = "[" + name + "](../troubleshoot/messages.md#" + strings.ToLower(r.Name) + ")"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, r.Type, r.Sentence)
+	var kinds []string
+	for _, kind := range owner.Kinds {
+		kinds = append(kinds, kind.Kind)
 	}
-	b.WriteString("\n## Reason codes without events\n\nThey stand in answers, metrics, logs and `pillion explain`.\n\n| reason code | it means |\n| --- | --- |\n")
+	slices.Sort(kinds)
+	fmt.Fprintf(&b, eventsIntroduction, code(kinds))
 	codes := reason.Codes()
 	slices.Sort(codes)
+	b.WriteString("\n## Reasons of events\n\n| reason | type | it means |\n| --- | --- | --- |\n")
+	rows := []string{"| `" + events.InjectionNote + "` | Normal | the pod is admitted with a warning, for example because a value of the pod wins over the template's |\n"}
 	for _, c := range codes {
-		if !has[c] {
+		if kind := c.EventType(); kind != "" {
+			rows = append(rows, fmt.Sprintf("| [`%s`](../troubleshoot/messages.md#%s) | %s | %s |\n", c, strings.ToLower(string(c)), kind, c.Sentence()))
+		}
+	}
+	slices.SortFunc(rows, func(a, b string) int {
+		return strings.Compare(strings.TrimLeft(a, "| [`"), strings.TrimLeft(b, "| [`"))
+	})
+	b.WriteString(strings.Join(rows, ""))
+	b.WriteString("\n## Reason codes without events\n\nThey stand in answers, metrics, logs and `pillion explain`.\n\n| reason code | it means |\n| --- | --- |\n")
+	for _, c := range codes {
+		if c.EventType() == "" {
 			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/messages.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
 		}
 	}
@@ -50,7 +57,7 @@ const eventsIntroduction = "# Events\n\n" +
 	"    kubectl describe deploy web\n" +
 	"    kubectl -n shop get events --field-selector reportingComponent=pillion\n\n" +
 	"Each event about pods ends in the command that gives the details.\n" +
-	"Its action is one of %s.\n" +
+	"Its action is one of `Admit`, `Refuse`, `Stop`.\n" +
 	"Dry runs have no events.\n\n" +
 	"Equal events are one event with a count. It is raised after ten seconds, then after twice as long each time, up to five minutes.\n" +
 	"A namespace may have ten writes at once, and one more every ten seconds; more are dropped.\n" +

@@ -29,9 +29,9 @@ parameter with the level that it came from, what is merged where, which values
 of the pod win, and what refuses the pod afterwards: the API's rules, Pod
 Security, LimitRanges and quotas.
 
-  pod/NAME     a pod that exists: what it has against what it would get now
-               (injected already, outdated, missing), and whether Pillion was
-               called for it
+  pod/NAME     a pod that exists, compared with the pod that would be created
+               in its place (injected already, outdated, missing), and whether
+               Pillion was called for it
   deploy/NAME  the pod that a workload creates, and whether its running pods are
                up to date; sts, ds, rs, rc, job and cj. As in kubectl, 'deploy
                NAME' says the same

@@ -32,12 +32,12 @@ func ended(pod map[string]any) bool {
 	return metadata["deletionTimestamp"] != nil || phase == "Succeeded" || phase == "Failed"
 }
 
-type seen func(container string, since time.Time) time.Duration
+type seenFor func(container string, since time.Time) time.Duration
 
 // failure returns what fails of a pod with a version of a template, by what the kubelet and the
 // scheduler say in its status. Added are the names of the containers that the template may add. Seen returns
 // for how long a container, or "" for the pod, was seen in a state that began at a time.
-func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Regexp, now time.Time, seen seen) Failure {
+func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Regexp, now time.Time, seen seenFor) Failure {
 	status := object(pod, "status")
 	if since, ok := unscheduledSince(status); ok && seen("", since) >= r.NotReady {
 		return Failure{ContainersNotReady, "its pods cannot be scheduled"}
@@ -57,7 +57,7 @@ func (r Rules) failure(pod map[string]any, rec record.Record, added []*regexp.Re
 }
 
 // container returns what fails of a container. Begun is when it could start, for one that never did.
-func (r Rules) container(status map[string]any, begun, now time.Time, seen seen) Failure {
+func (r Rules) container(status map[string]any, begun, now time.Time, seen seenFor) Failure {
 	name := show.Plain(text(status, "name"))
 	running, waiting, last := object(status, "state", "running"), object(status, "state", "waiting"), object(status, "lastState", "terminated")
 	terminated := object(status, "state", "terminated")

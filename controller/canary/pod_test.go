@@ -15,7 +15,7 @@ import (
 var now = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 // byWall is a replica that has seen every state from its beginning.
-func byWall(now time.Time) seen {
+func byWall(now time.Time) seenFor {
 	return func(_ string, since time.Time) time.Duration { return now.Sub(since) }
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/waiting"
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
@@ -256,7 +255,7 @@ func (w *Watcher) count(ctx context.Context, stable string, versions map[string]
 		w.blind = true
 		return nil
 	}
-	selector := mark.LabelsOf(w.options.StatusKey).Hash(stable)
+	selector := record.LabelKeysOf(w.options.StatusKey).Hash(stable)
 	var list coverage.List = func(ctx context.Context, namespace string, o metav1.ListOptions) (io.ReadCloser, error) {
 		o.LabelSelector = selector
 		return w.options.List(ctx, namespace, o)

@@ -15,9 +15,9 @@ var (
 		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
 	outdated = prometheus.NewDesc("pillion_pods_outdated",
 		"Running pods that Pillion would write otherwise if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
-	lookedAt = prometheus.NewDesc("pillion_survey_last_success_timestamp_seconds",
+	lookedAt = prometheus.NewDesc("pillion_coverage_last_success_timestamp_seconds",
 		"When this replica last looked at all pods, in seconds since 1970. Absent until the first look, and where the right to list pods is missing.", nil, nil)
-	left = prometheus.NewDesc("pillion_survey_skipped_pods",
+	left = prometheus.NewDesc("pillion_coverage_skipped_pods",
 		"Pods that the last look left out, because they are too large.", nil, nil)
 )
 

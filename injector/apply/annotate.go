@@ -12,7 +12,7 @@ import (
 
 // annotate writes the record into the pod's annotation, and the labels beside it. Templates are
 // those that the plan gives something to the pod of.
-func (a *run) annotate(written, came record.Record, plan merge.Plan, templates []string, key string) error {
+func (a *run) annotate(written, prior record.Record, plan merge.Plan, templates []string, key string) error {
 	metadata, ok := a.pod["metadata"].(map[string]any)
 	if !ok && a.pod["metadata"] != nil {
 		return malformed(plan, "metadata", a.pod["metadata"])
@@ -33,8 +33,8 @@ func (a *run) annotate(written, came record.Record, plan merge.Plan, templates [
 	text := written.Encode()
 	if len(text) > record.MaxBytes {
 		e := &TooLargeError{Template: largest(plan), Bytes: len(text)}
-		if !came.Empty() {
-			e.Came = len(came.Encode())
+		if !prior.Empty() {
+			e.Prior = len(prior.Encode())
 		}
 		return e
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -35,17 +35,18 @@ type Result struct {
 type TooLargeError struct {
 	// Template is the one with the largest fragment.
 	Template string
-	// Bytes is the size of the record, Came that of the record that the pod came
-	// with.
-	Bytes, Came int
+	// Bytes is the size of the record.
+	Bytes int
+	// Prior is the size of the record that the pod came with, 0 for none.
+	Prior int
 }
 
 func (e *TooLargeError) Error() string {
-	came := ""
-	if e.Came > 0 {
-		came = fmt.Sprintf("; the pod came with a record of %d bytes: if it is another pod's, remove the annotation from the pod", e.Came)
+	prior := ""
+	if e.Prior > 0 {
+		prior = fmt.Sprintf("; the pod came with a record of %d bytes: if it is another pod's, remove the annotation from the pod", e.Prior)
 	}
-	return fmt.Sprintf("the record of what was injected would have %d bytes, %d are allowed%s", e.Bytes, record.MaxBytes, came)
+	return fmt.Sprintf("the record of what was injected would have %d bytes, %d are allowed%s", e.Bytes, record.MaxBytes, prior)
 }
 
 // Apply compares the record, the plan and the pod, and brings the pod up to
@@ -85,7 +86,7 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 type run struct {
 	ctx context.Context
 	// known is what is known about values that never change.
-	known facts.Stores
+	known memo.Tables
 	err   error // the context's, once it has ended: nothing counts any more
 	pod   map[string]any
 	// aside: it is about what the plan puts somewhere as a whole. There is one operation for all of it

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -257,7 +256,7 @@ func wantLabels(t *rapid.T, pod, injected map[string]any, rec record.Record) {
 		t.Fatalf("an injected pod has the labels %s", text(after))
 	}
 	for key, value := range after {
-		_, ours := mark.LabelsOf(statusKey).Has(key)
+		_, ours := record.LabelKeysOf(statusKey).Has(key)
 		if want, ok := wanted[key]; ok && want != value || ours && !ok && before[key] != value {
 			t.Fatalf("label %s is %s, and the record has the templates %v", key, text(value), rec.Templates)
 		}

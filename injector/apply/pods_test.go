@@ -10,7 +10,6 @@ import (
 	evanphx "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 )
@@ -130,7 +129,7 @@ func lawful(t testing.TB, pod map[string]any, frags ...Fragment) injected {
 // annotations if it was the only one.
 func without(t testing.TB, pod map[string]any) map[string]any {
 	t.Helper()
-	c := decode(t, encode(mark.LabelsOf(statusKey).Without(pod)))
+	c := decode(t, encode(record.LabelKeysOf(statusKey).Without(pod)))
 	metadata, _ := c["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	delete(annotations, statusKey)

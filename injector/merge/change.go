@@ -42,13 +42,13 @@ type Change struct {
 	// stays, as a variable that refers to an earlier one of its name.
 	Beside bool
 
-	joins    bool    // the base pod's value is a part of the plan's
-	joints   []joint // the texts that templates join there
-	wish     *Wish   // nil if no template wants something in the place itself
-	was      any     // the base pod's value, unless Do is Nothing
-	kept     string  // a template that wants another value, and leaves the pod's alone
-	expected any     // the value that the API server derives, if known
-	order    *order  // where the items of this list want to stand
+	joins    bool     // the base pod's value is a part of the plan's
+	joints   []joint  // the texts that templates join there
+	desired  *Desired // nil if no template wants something in the place itself
+	was      any      // the base pod's value, unless Do is Nothing
+	kept     string   // a template that wants another value, and leaves the pod's alone
+	expected any      // the value that the API server derives, if known
+	order    *order   // where the items of this list want to stand
 	// positions has the item of the base pod's list that each key means. It is made
 	// when it is first asked for.
 	positions map[string]int
@@ -91,16 +91,6 @@ func (c *Change) walk(visit func(*Change)) {
 	}
 }
 
-// walkIn is walk with the value, of a type t, that a pod has in each place.
-func (c *Change) walkIn(t *podschema.Type, v any, visit func(*Change, *podschema.Type, any)) {
-	visit(c, t, v)
-	at := inside(c, t, v)
-	for segment, child := range c.In {
-		ct, value := at(segment)
-		child.walkIn(ct, value, visit)
-	}
-}
-
 // inside returns how to find the values in v, of a type t, at the places in c.
 func inside(c *Change, t *podschema.Type, v any) func(segment string) (*podschema.Type, any) {
 	if id, keyed := t.Identity(); keyed {
@@ -131,7 +121,7 @@ func (c *Change) only(template string) bool {
 
 // claim notes that a template wants v there, or nothing (gone).
 func (c *Change) claim(template string, t *podschema.Type, v any, gone bool) {
-	c.wish = &Wish{Type: t, Value: v, Gone: gone}
+	c.desired = &Desired{Type: t, Value: v, Gone: gone}
 	c.by(template)
 }
 
@@ -160,7 +150,7 @@ func (c *Change) unmet(t *podschema.Type, v any) *Change {
 		}
 		return nil
 	case c.asked():
-		if !podschema.Equal(t, c.wish.Value, v) {
+		if !podschema.Equal(t, c.desired.Value, v) {
 			return c
 		}
 		return nil
@@ -187,24 +177,24 @@ func (c *Change) put(do Action, was any) {
 // and nil if the plan does not know it.
 func (c *Change) Expected() any { return c.expected }
 
-// Wish is what templates want in one place.
-type Wish struct {
+// Desired is what templates want in one place.
+type Desired struct {
 	Type  *podschema.Type
 	Value any
 	// Gone: they want nothing there.
 	Gone bool
 }
 
-// Wish returns what the templates want in the place itself, and nil if they want
+// Desired returns what the templates want in the place itself, and nil if they want
 // something only in the places in it.
-func (c *Change) Wish() *Wish { return c.wish }
+func (c *Change) Desired() *Desired { return c.desired }
 
 // asked reports whether templates want something in the place itself, even if it
 // is nothing. It works on nil.
-func (c *Change) asked() bool { return c != nil && c.wish != nil }
+func (c *Change) asked() bool { return c != nil && c.desired != nil }
 
 // gone reports whether templates want nothing there. It works on nil.
-func (c *Change) gone() bool { return c.asked() && c.wish.Gone }
+func (c *Change) gone() bool { return c.asked() && c.desired.Gone }
 
 // Edits reports whether the change or one in it changes the base pod. It works on
 // nil.

@@ -115,13 +115,13 @@ func (m *merger) listOfExtended(it listItem, at *place) string {
 func (m *merger) nameTaken(it listItem, there, here *place) error {
 	const hint = "names are unique among init, app and ephemeral containers"
 	if n := there.find(); n.ours() && n.was == nil {
-		return m.disagree(standing{at: here, value: there.String()}, it.value, n.Templates[0], hint)
+		return m.disagree(existing{at: here, value: there.String()}, it.value, n.Templates[0], hint)
 	}
 	policy := here.onConflict
 	if policy == Overwrite {
 		policy = Deny
 	}
-	_, err := m.conflict(policy, standing{at: here}, there.String(), it.value, hint)
+	_, err := m.conflict(policy, existing{at: here}, there.String(), it.value, hint)
 	return err
 }
 

@@ -88,12 +88,12 @@ func (f *Fragment) podFault(at *place, want string, got any) error {
 	return &PodError{Template: f.Template, Path: at.String(), Err: fmt.Errorf("%s is expected, not %s", want, podschema.Show(got))}
 }
 
-func (f *Fragment) conflict(at *place, other, stands string, wish any, hint string) error {
-	return &ConflictError{Template: f.Template, Other: other, Path: at.String(), PodValue: stands, TemplateValue: shownWish(wish), Hint: hint}
+func (f *Fragment) conflict(at *place, other, stands string, desired any, hint string) error {
+	return &ConflictError{Template: f.Template, Other: other, Path: at.String(), PodValue: stands, TemplateValue: shownDesired(desired), Hint: hint}
 }
 
-// shownWish renders what a template wants; nil is that nothing be there.
-func shownWish(v any) string {
+// shownDesired renders what a template wants; nil is that nothing be there.
+func shownDesired(v any) string {
 	if v == nil {
 		return "nothing there"
 	}

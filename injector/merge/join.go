@@ -157,7 +157,7 @@ func (m *merger) joinField(t *podschema.Type, o *object, name string, text direc
 		return nil
 	}
 	if n := at.find(); n.asked() {
-		return m.agree(standing{at: at, t: t}, text.Text, n)
+		return m.agree(existing{at: at, t: t}, text.Text, n)
 	}
 	o.put(name, text.Text)
 	m.join(here, texts, true)
@@ -217,7 +217,7 @@ func (m *merger) mayJoin(a joining, n *Change) error {
 	setters := n.Templates
 	if a.at.owner != "" {
 		setters = []string{a.at.owner}
-	} else if n.wish == nil {
+	} else if n.desired == nil {
 		return nil
 	}
 	for _, setter := range setters {
@@ -245,7 +245,7 @@ func (a joining) value() any {
 }
 
 // bare reports whether nothing stands at a place but the texts that are joined there.
-func (c *Change) bare() bool { return c.Do == Write && c.was == nil && c.wish == nil }
+func (c *Change) bare() bool { return c.Do == Write && c.was == nil && c.desired == nil }
 
 func (m *merger) joinAnnotation(a joining, n *Change) error {
 	value, ok := a.object.fields[a.key].(string)
@@ -263,7 +263,7 @@ func (m *merger) joinAnnotation(a joining, n *Change) error {
 		n.joinTo(value)
 		a.object.put(a.key, whole)
 	}
-	n.wish = &Wish{Type: annotationType(), Value: whole}
+	n.desired = &Desired{Type: annotationType(), Value: whole}
 	return nil
 }
 
@@ -294,7 +294,7 @@ func (m *merger) joinVariable(a joining, n *Change, item map[string]any) (behind
 		}
 		n.joinTo(item)
 		n.Beside = true
-		n.wish = &Wish{Type: variableType(), Value: behind}
+		n.desired = &Desired{Type: variableType(), Value: behind}
 		return behind, true, nil
 	}
 	value, ok := item["value"].(string)
@@ -313,7 +313,7 @@ func (m *merger) joinVariable(a joining, n *Change, item map[string]any) (behind
 		item = withField(item, "value", whole)
 		a.list.replace(a.key, item)
 	}
-	n.wish = &Wish{Type: variableType(), Value: item}
+	n.desired = &Desired{Type: variableType(), Value: item}
 	return nil, false, nil
 }
 

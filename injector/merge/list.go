@@ -37,7 +37,7 @@ func (m *merger) mergeList(o *object, name string, t *podschema.Type, v *node, a
 func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, items []listItem, at *place) error {
 	id, _ := t.Identity()
 	if n := at.find(); o.fields[name] == nil && len(items) > 0 && n.gone() {
-		return m.agree(standing{at: at, t: t}, valuesOf(items), n)
+		return m.agree(existing{at: at, t: t}, valuesOf(items), n)
 	}
 	if o.fields[name] == nil && slices.ContainsFunc(items, func(it listItem) bool { return len(it.texts) > 0 }) {
 		m.makeField(o, name, []any{}, at)
@@ -110,7 +110,7 @@ func (m *merger) addable(id podschema.Identity, l *list, items []listItem, at *p
 		if id.Elem.IsContainer() && !isSidecar(it) {
 			continue // there is nothing left to extend
 		}
-		if err := m.agree(standing{at: at.field(it.key), t: id.Elem}, it.value, n); err != nil {
+		if err := m.agree(existing{at: at.field(it.key), t: id.Elem}, it.value, n); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +191,7 @@ func (m *listMerger) gather(it listItem, at *place) error {
 	n := at.find()
 	if n.was != nil {
 		// The pod had another volume there: this template meets it first.
-		s := standing{at: at, t: m.list.id.Elem, value: n.was}
+		s := existing{at: at, t: m.list.id.Elem, value: n.was}
 		if _, wants, err := m.settleWithPod(s, it.value); err != nil || !wants {
 			return err
 		}
@@ -204,7 +204,7 @@ func (m *listMerger) gather(it listItem, at *place) error {
 // into the list.
 func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
 	current := m.list.at(it.key)
-	s := standing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
+	s := existing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
 	if other := m.wantedInside(at.find()); other != "" && it.says.Replace {
 		return m.disagree(s, it.value, other, "that template extends it, and would lose its additions")
 	}

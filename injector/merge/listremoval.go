@@ -29,7 +29,7 @@ func (m *listMerger) deletes(it listItem) (bool, error) {
 	i, have := m.list.find(it.key)
 	at := m.at.field(it.key).with(it.node).overruling()
 	n := at.find()
-	s := standing{at: at, t: m.list.id.Elem}
+	s := existing{at: at, t: m.list.id.Elem}
 	if have {
 		s.value = m.list.items[i]
 	}

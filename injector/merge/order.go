@@ -191,9 +191,6 @@ func (r *reader) checkCycles(o *order) error {
 // item that wants a neighbour stands beside it, where the list has it; the first position of an
 // item counts. Other positions of it then move as little as they can.
 func (o *order) arrange(id podschema.Identity, items []any) []any {
-	if len(o.added) == 0 {
-		return items
-	}
 	a := newArrangement(o, id, items)
 	front, others := a.roots()
 	var found []int
@@ -420,10 +417,15 @@ func arranged(id podschema.Identity, items []listItem) []any {
 	return o.arrange(id, valuesOf(items))
 }
 
+// isArranged reports whether the items stand in their order already.
+func (o *order) isArranged() bool {
+	return len(o.added) == 0 || len(o.positions) == 0 && slices.IsSortedFunc(o.added, func(a, b added) int { return cmp.Compare(a.place, b.place) })
+}
+
 // arrangeLists brings the items that templates put into lists into their order.
 func (m *merger) arrangeLists() {
 	m.changes.walk(func(c *Change) {
-		if o := c.order; o != nil && o.list != nil {
+		if o := c.order; o != nil && o.list != nil && !o.isArranged() {
 			o.list.set(o.arrange(o.list.id, o.list.items))
 		}
 	})
@@ -447,9 +449,13 @@ func (m *merger) warnOfPositions() {
 		why, sorted string
 	}
 	var all []unmet
-	m.changes.walkIn(podschema.Pod(), m.root.fields, func(c *Change, t *podschema.Type, v any) {
+	m.changes.walk(func(c *Change) {
+		if len(c.Positions()) == 0 {
+			return
+		}
+		t, v := m.wantedAt(c.order.positions[0].at.parent)
 		items, ok := v.([]any)
-		if !ok || c.order == nil || len(c.order.positions) == 0 {
+		if !ok {
 			return
 		}
 		list := c.order.indexed(t, items)
@@ -463,6 +469,15 @@ func (m *merger) warnOfPositions() {
 	for _, one := range all {
 		m.warnings.add(one.Template, one.at, one.why)
 	}
+}
+
+// wantedAt returns what the wanted pod has at a place, and its type.
+func (m *merger) wantedAt(at *place) (*podschema.Type, any) {
+	if at.parent == nil {
+		return podschema.Pod(), m.root.fields
+	}
+	t, v := m.wantedAt(at.parent)
+	return inside(at.parent.find(), t, v)(at.segment)
 }
 
 // indexed is a list in its order: the indexes of the items that positions name, and how many

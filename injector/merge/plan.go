@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates/directive"
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -38,8 +38,8 @@ type Fragment struct {
 	// KeepPodResources leaves the pod's own spec.resources alone, instead of adding to them
 	// what the fragment's containers ask for.
 	KeepPodResources bool
-	// Facts knows the values in Object that never change. It may be nil.
-	Facts facts.Stores
+	// Memo knows the values in Object that never change. It may be nil.
+	Memo memo.Tables
 	// Required makes each value of the pod that stands where the template wants
 	// another one a conflict, also a label, a variable or a mount. Its items with
 	// $position: First stand before those of templates that are not required.
@@ -51,7 +51,7 @@ type Fragment struct {
 
 // shared knows the values that all pods with the same parameters share: those of the last of
 // the fragment's stores.
-func (f *Fragment) shared() facts.Stores { return f.Facts[max(0, len(f.Facts)-1):] }
+func (f *Fragment) shared() memo.Tables { return f.Memo[max(0, len(f.Memo)-1):] }
 
 // Sidecars returns the names of the fragment's containers with an image, in order.
 func (f *Fragment) Sidecars() []string {
@@ -144,10 +144,10 @@ func rank(f Fragment) int {
 }
 
 // Known is what is known about the values of the fragments that never change.
-func (p Plan) Known() facts.Stores {
-	var known facts.Stores
+func (p Plan) Known() memo.Tables {
+	var known memo.Tables
 	for _, f := range p.Fragments {
-		known = append(known, f.Facts...)
+		known = append(known, f.Memo...)
 	}
 	return known
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/pillion-dev/pillion/templates/directive"
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -142,7 +142,7 @@ func (r *reader) readIn(segment string, n *node, t *podschema.Type, v any, w whe
 }
 
 // readBefore are the nodes of values that never change.
-var readBefore = facts.NewQuestion[*node]()
+var readBefore = new(memo.Key[*node])
 
 // read makes n the node of a value of type t. It checks shapes against the schema, and
 // directives.
@@ -159,7 +159,7 @@ func (r *reader) read(n *node, t *podschema.Type, v any, w where) error {
 	err := r.readFresh(n, t, v, w)
 	r.within = false
 	if err == nil && f != nil {
-		readBefore.Answer(f, func() *node { c := *n; return &c })
+		readBefore.Do(f, func() *node { c := *n; return &c })
 	}
 	return err
 }

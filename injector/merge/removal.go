@@ -13,7 +13,7 @@ import (
 func (m *merger) deleteField(t *podschema.Type, o *object, name string, at *place) error {
 	at = at.overruling()
 	ft, n := t.Child(name), at.find()
-	s := standing{at: at, t: ft, value: o.fields[name]}
+	s := existing{at: at, t: ft, value: o.fields[name]}
 	base := m.baseOf(s)
 	if other := m.wantedByAnother(n); other != "" {
 		return m.disagree(s, nil, other, "that template needs it")

@@ -4,8 +4,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// standing is a value in the wanted pod where a template wants one.
-type standing struct {
+// existing is a value in the wanted pod where a template wants one.
+type existing struct {
 	at    *place
 	t     *podschema.Type
 	value any // as it is wanted so far; nil for none
@@ -17,7 +17,7 @@ type standing struct {
 }
 
 // baseOf returns what the base pod has there, nil for nothing.
-func (j judge) baseOf(s standing) any {
+func (j judge) baseOf(s existing) any {
 	n := s.at.find()
 	switch {
 	case n == nil:
@@ -74,7 +74,7 @@ type judge struct {
 // settle decides whether the template's value v has to be put there. First the
 // template meets the base pod. If it leaves the pod's value alone, it wants
 // nothing there. Otherwise it has to agree with the other templates that do.
-func (j judge) settle(s standing, v any) (write bool, err error) {
+func (j judge) settle(s existing, v any) (write bool, err error) {
 	if s.at.owner != "" {
 		return false, j.settleInside(s, v)
 	}
@@ -104,7 +104,7 @@ func (j judge) settle(s standing, v any) (write bool, err error) {
 }
 
 // settleWithPod decides by the base pod and this template alone.
-func (j judge) settleWithPod(s standing, v any) (write, wants bool, err error) {
+func (j judge) settleWithPod(s existing, v any) (write, wants bool, err error) {
 	base := j.baseOf(s)
 	switch {
 	case base == nil:
@@ -130,7 +130,7 @@ func (j judge) settleWithPod(s standing, v any) (write, wants bool, err error) {
 
 // settleInside decides about a place inside an item that a template put there:
 // who put it there and this template have to agree.
-func (j judge) settleInside(s standing, v any) error {
+func (j judge) settleInside(s existing, v any) error {
 	if podschema.Equal(s.t, s.value, v) {
 		s.at.note().claim(j.frag.Template, s.t, v, false)
 		return nil
@@ -140,13 +140,13 @@ func (j judge) settleInside(s standing, v any) error {
 
 // agree adds the template to those that want something there, if all want the
 // same.
-func (j judge) agree(s standing, v any, n *Change) error {
+func (j judge) agree(s existing, v any, n *Change) error {
 	if n.gone() {
 		s.value = nil
 		return j.disagree(s, v, n.Templates[0], "that template deletes it")
 	}
-	if !podschema.Equal(s.t, n.wish.Value, v) {
-		s.value = n.wish.Value
+	if !podschema.Equal(s.t, n.desired.Value, v) {
+		s.value = n.desired.Value
 		return j.disagree(s, v, n.Templates[0], "")
 	}
 	n.by(j.frag.Template)
@@ -155,7 +155,7 @@ func (j judge) agree(s standing, v any, n *Change) error {
 
 // conflict does what a policy says where the pod has another value. V is nil
 // where the template wants nothing there.
-func (j judge) conflict(policy string, s standing, base, v any, hint string) (write bool, err error) {
+func (j judge) conflict(policy string, s existing, base, v any, hint string) (write bool, err error) {
 	switch policy {
 	case Overwrite:
 		// A directive at the node says it outright; a setting of the whole template
@@ -181,8 +181,8 @@ func (j judge) conflict(policy string, s standing, base, v any, hint string) (wr
 
 // disagree is the conflict of two templates. No policy settles it: policies are
 // about the pod.
-func (j judge) disagree(s standing, v any, other, hint string) error {
-	return j.frag.conflict(s.at, other, shownWish(s.value), v, hint)
+func (j judge) disagree(s existing, v any, other, hint string) error {
+	return j.frag.conflict(s.at, other, shownDesired(s.value), v, hint)
 }
 
 // wantedInside names another template that put or took something inside n.

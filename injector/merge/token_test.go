@@ -163,8 +163,8 @@ func TestTheTokensMountIsTheLastOne(t *testing.T) {
 	if got, want := strings.Join(paths, " "), "/a /b "+tokenPath; got != want {
 		t.Errorf("mounts at %s, want %s", got, want)
 	}
-	if wish := plan.Root.Child("spec").Child("containers").Child("name=side").Wish(); mountsAtToken(objectOf(wish.Value)["volumeMounts"].([]any)) {
-		t.Error("the token's mount counts as the template's own wish, so a pod without it would not be what a required template wants")
+	if desired := plan.Root.Child("spec").Child("containers").Child("name=side").Desired(); mountsAtToken(objectOf(desired.Value)["volumeMounts"].([]any)) {
+		t.Error("the token's mount counts as what the template itself wants, so a pod without it would not be what a required template wants")
 	}
 }
 

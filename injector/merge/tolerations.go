@@ -30,6 +30,6 @@ func (m *merger) keepDefaultTolerations() {
 	}
 	spec.put("tolerations", wanted)
 	if n.Do == Remove {
-		n.Do, n.wish = Write, &Wish{Type: podschema.At("spec.tolerations"), Value: wanted}
+		n.Do, n.desired = Write, &Desired{Type: podschema.At("spec.tolerations"), Value: wanted}
 	}
 }

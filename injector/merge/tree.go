@@ -81,8 +81,8 @@ func (m *merger) beside(t *podschema.Type, frag *node, at *place) error {
 	if err != nil {
 		return err
 	}
-	if alone.Edits() || alone.unmet(t, n.wish.Value) != nil {
-		return m.disagree(standing{at: at, value: n.wish.Value}, frag.value, n.Templates[0], "that template replaces the whole of it")
+	if alone.Edits() || alone.unmet(t, n.desired.Value) != nil {
+		return m.disagree(existing{at: at, value: n.desired.Value}, frag.value, n.Templates[0], "that template replaces the whole of it")
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (m *merger) trial(t *podschema.Type, was map[string]any, frag *node, at *pl
 // the value is one item, whatever its type.
 func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v *node, at *place, whole bool) error {
 	value := v.value
-	s := standing{at: at, t: ft}
+	s := existing{at: at, t: ft}
 	if n := at.find(); n.asked() {
 		// Another template takes away what stood there, or wants the default that an
 		// absent value means.
@@ -124,7 +124,7 @@ func (m *merger) addField(t, ft *podschema.Type, o *object, name string, v *node
 // mergeValue treats a value that is one whole and that the wanted pod has, too.
 func (m *merger) mergeValue(t, ft *podschema.Type, o *object, name string, v *node, at *place) error {
 	value := v.value
-	s := standing{
+	s := existing{
 		at: at, t: ft, value: o.fields[name], stays: staysIn(t, at),
 		unset: func(v any) bool { return m.derived.countsAsUnset(t, name, v, o.fields, at) },
 	}
@@ -150,7 +150,7 @@ func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v *
 	}
 	if n := at.find(); n != nil && n.Do != Write {
 		if other := m.wantedInside(n); other != "" {
-			return m.disagree(standing{at: at, t: ft, value: o.fields[name]}, v.value, other, "that template would lose its part")
+			return m.disagree(existing{at: at, t: ft, value: o.fields[name]}, v.value, other, "that template would lose its part")
 		}
 	}
 	return m.mergeValue(t, ft, o, name, v, at)
@@ -196,19 +196,19 @@ const onlyOne = "only one of them can be set"
 func (m *merger) makeRoom(t *podschema.Type, o *object, name string, value any, at, here *place) (bool, error) {
 	there := at.field(name)
 	n := there.find()
-	stands := standing{at: here, value: map[string]any{name: o.fields[name]}}
+	stands := existing{at: here, value: map[string]any{name: o.fields[name]}}
 	switch {
 	case n.gone() && slices.Contains(n.Templates, m.frag.Template):
 		return true, nil // the template says so itself
 	case at.owner != "" && o.fields[name] != nil:
 		return false, m.disagree(stands, value, at.owner, onlyOne)
 	}
-	if base := m.baseOf(standing{at: there, value: o.fields[name]}); base != nil && at.owner == "" {
+	if base := m.baseOf(existing{at: there, value: o.fields[name]}); base != nil && at.owner == "" {
 		if at.author {
 			m.warnings.keep(here, Kept{Template: m.frag.Template, Why: KeptByOverridable, Has: map[string]any{name: base}, Wants: value}, true)
 			return false, nil
 		}
-		goes, err := m.conflict(here.onConflict, standing{at: here}, map[string]any{name: base}, value, onlyOne)
+		goes, err := m.conflict(here.onConflict, existing{at: here}, map[string]any{name: base}, value, onlyOne)
 		if err != nil || !goes {
 			return false, err
 		}

@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/pillion-dev/pillion/templates/memo"
 )
 
 var errNoValue = errors.New("there is nothing there")
@@ -65,8 +68,15 @@ func sendable(o Operation) error {
 	case !slices.Contains([]string{Add, Replace, Remove, Test}, o.op.Operation):
 		return errors.New("there is no such operation")
 	}
-	return errors.Join(valid(o.op.Path), valid(o.op.Value))
+	value := checked.Do(o.known.Of(o.op.Value), func() validity { return validity{valid(o.op.Value)} })
+	return cmp.Or(validText(o.op.Path), value.err)
 }
+
+// validity is what [valid] says of a value.
+type validity struct{ err error }
+
+// checked has the validity of values that never change.
+var checked = new(memo.Key[validity])
 
 // valid returns an error if the API server's decoder would not return v as it is.
 func valid(v any) error {
@@ -74,9 +84,7 @@ func valid(v any) error {
 	case nil, bool:
 		return nil
 	case string:
-		if !utf8.ValidString(v) {
-			return fmt.Errorf("text %q is not valid UTF-8", v)
-		}
+		return validText(v)
 	case json.Number:
 		if s := string(v); s == "" || s[0] != '-' && (s[0] < '0' || s[0] > '9') || !json.Valid([]byte(s)) {
 			return fmt.Errorf("%q is not a JSON number", s)
@@ -89,12 +97,19 @@ func valid(v any) error {
 		}
 	case map[string]any:
 		for key, item := range v {
-			if err := errors.Join(valid(key), valid(item)); err != nil {
+			if err := cmp.Or(validText(key), valid(item)); err != nil {
 				return err
 			}
 		}
 	default:
 		return fmt.Errorf("a Go %T, where JSON decoded with exact numbers has none", v)
+	}
+	return nil
+}
+
+func validText(s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("text %q is not valid UTF-8", s)
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package patch
 import (
 	"github.com/mattbaird/jsonpatch"
 
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
@@ -19,7 +19,7 @@ const (
 // Operation is one step of a JSON patch. Only [New] makes one.
 type Operation struct {
 	op    jsonpatch.JsonPatchOperation
-	known facts.Stores
+	known memo.Tables
 }
 
 // New returns the operation op at the value that path leads to. Path holds
@@ -28,7 +28,7 @@ type Operation struct {
 // UseNumber, and nil means null, or no value for [Remove]. The operation keeps it without a
 // copy, so the caller must not change it later. Known is what is known about values that
 // never change. [Check] finds what cannot be sent.
-func New(op string, path []string, value any, known ...*facts.Store) Operation {
+func New(op string, path []string, value any, known ...*memo.Table) Operation {
 	return Operation{op: jsonpatch.NewPatch(op, pointerOf(path), value), known: known}
 }
 
@@ -43,9 +43,9 @@ func (o Operation) Value() any { return o.op.Value }
 
 // MarshalJSON returns the operation as RFC 6902 has it, numbers as they were
 // written.
-func (o Operation) MarshalJSON() ([]byte, error) { return o.append(nil), nil }
+func (o Operation) MarshalJSON() ([]byte, error) { return o.appendTo(nil), nil }
 
-func (o Operation) append(b []byte) []byte {
+func (o Operation) appendTo(b []byte) []byte {
 	b = append(rawjson.Append(append(b, `{"op":`...), o.op.Operation), `,"path":`...)
 	b = rawjson.Append(b, o.op.Path)
 	if o.op.Operation != Remove {
@@ -56,12 +56,12 @@ func (o Operation) append(b []byte) []byte {
 
 // Marshal returns the patch as a JSON array, `[]` for no operations.
 func Marshal(ops []Operation) []byte {
-	b := []byte{'['}
+	b := append(make([]byte, 0, 2048), '[')
 	for i, o := range ops {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = o.append(b)
+		b = o.appendTo(b)
 	}
 	return append(b, ']')
 }

@@ -15,7 +15,8 @@ var (
 func pointerOf(path []string) string {
 	var b strings.Builder
 	for _, segment := range path {
-		b.WriteString("/" + escaper.Replace(segment))
+		b.WriteByte('/')
+		b.WriteString(escaper.Replace(segment))
 	}
 	return b.String()
 }
@@ -24,7 +25,9 @@ func pointerOf(path []string) string {
 func segments(pointer string) []string {
 	path := strings.Split(pointer, "/")[1:]
 	for i, segment := range path {
-		path[i] = unescaper.Replace(segment)
+		if strings.Contains(segment, "~") {
+			path[i] = unescaper.Replace(segment)
+		}
 	}
 	return path
 }

@@ -125,9 +125,9 @@ type decider struct {
 	request Request
 	catalog Catalog
 	result  Decision
-	// fates are the templates that something concerns, index finds them by name.
-	fates []fate
-	index map[string]int
+	// verdicts are the templates that something concerns, index finds them by name.
+	verdicts []verdict
+	index    map[string]int
 	// off is why all templates are taken off, "" if they are not. offWhy is its sentence.
 	off    reason.Code
 	offWhy string
@@ -163,7 +163,7 @@ func (d *decider) decide() {
 	d.choose(pod, ns)
 	d.require()
 	for _, e := range d.excepted {
-		f := d.fate(e.template, e.place)
+		f := d.verdict(e.template, e.place)
 		f.exception, f.excepted = e.name, e.why
 	}
 	d.finish(pod)
@@ -179,7 +179,7 @@ func (d *decider) decidedByRequest() bool {
 		d.takeAllOff(code, why)
 		d.step(Step{Rule: "request", Input: why, Result: string(code)})
 		d.sortAll()
-		for _, f := range d.fates {
+		for _, f := range d.verdicts {
 			if f.inVain || f.place != nowhere && r.Explain {
 				d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: f.name, Code: code, Why: why, Asked: f.inVain})
 			}
@@ -219,9 +219,9 @@ func (d *decider) askInVain(code reason.Code, why string) {
 func (d *decider) chooseInVain(pod, ns Ask) bool {
 	d.chooseAmong(pod, ns)
 	any := false
-	for i, f := range d.fates {
+	for i, f := range d.verdicts {
 		inVain := f.wanted && f.asked
-		d.fates[i] = fate{name: f.name, place: f.place, inVain: inVain}
+		d.verdicts[i] = verdict{name: f.name, place: f.place, inVain: inVain}
 		any = any || inVain
 	}
 	d.off, d.offWhy, d.noDefaults, d.result.Warnings = "", "", false, nil
@@ -286,7 +286,7 @@ func (d *decider) deny(level Level, err error) {
 	d.result.Deny = true
 	d.require()
 	d.sort()
-	for _, f := range d.fates {
+	for _, f := range d.verdicts {
 		d.offer(f)
 	}
 }
@@ -338,7 +338,7 @@ func (d *decider) namespaceOutcome(ns Ask) {
 		return
 	}
 	for _, place := range d.matching {
-		f := d.fate(d.catalog.At(place).Name, place)
+		f := d.verdict(d.catalog.At(place).Name, place)
 		f.wanted, f.why = true, matches
 	}
 	switch ns.Mode {
@@ -360,8 +360,8 @@ func (d *decider) namespaceOutcome(ns Ask) {
 func (d *decider) replace(pod Ask) {
 	var lost []string
 	d.sort()
-	for i := range d.fates {
-		f := &d.fates[i]
+	for i := range d.verdicts {
+		f := &d.verdicts[i]
 		f.wanted, f.asked = false, false
 		if f.place == nowhere || slices.Contains(pod.Names, f.name) {
 			continue
@@ -400,7 +400,7 @@ func (d *decider) want(name string, why cause) {
 func (d *decider) require() {
 	for _, place := range d.matching {
 		if t := d.catalog.At(place); t.Required {
-			f := d.fate(t.Name, place)
+			f := d.verdict(t.Name, place)
 			f.wanted, f.required, f.off, f.why = true, true, "", requiredHere
 		}
 	}
@@ -413,7 +413,7 @@ func (d *decider) finish(pod Ask) {
 		d.warnOfTakenOff(pod.Minus)
 	}
 	d.sortAll()
-	for _, f := range d.fates {
+	for _, f := range d.verdicts {
 		switch {
 		case f.wanted && f.place == nowhere:
 			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
@@ -458,7 +458,7 @@ func (d *decider) warnOfTakenOff(names []string) {
 	}
 }
 
-func (d *decider) offer(f fate) {
+func (d *decider) offer(f verdict) {
 	t, asked := d.catalog.At(f.place), f.asked || f.required
 	o := Exclusion{Template: t.Name, Asked: asked, Deny: asked}
 	switch {
@@ -482,7 +482,7 @@ func (d *decider) offer(f fate) {
 	d.exclude(o)
 }
 
-func (d *decider) inject(t Template, f fate) {
+func (d *decider) inject(t Template, f verdict) {
 	if d.result.Code != "" && t.Required && !d.result.Deny {
 		d.result.Code, d.result.Why = "", ""
 	}

@@ -5,12 +5,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // Base returns the pod as its author wrote it: without the places in the record, without
-// the annotation and without Pillion's [mark.Labels], originals restored. It is a view: the pod
+// the annotation and without Pillion's [LabelKeys], originals restored. It is a view: the pod
 // is not modified, and shares with the result what is the same in both.
 //
 // Objects and lists that Pillion made go when nothing is left in them but what
@@ -18,7 +17,7 @@ import (
 // Pillion's, unless the record says that they were empty. Places that lead nowhere are
 // ignored.
 func (r Record) Base(pod map[string]any) map[string]any {
-	bare := mark.LabelsOf(r.key).Without(withoutAnnotation(pod, r.key))
+	bare := LabelKeysOf(r.key).Without(withoutAnnotation(pod, r.key))
 	before, _ := pod["metadata"].(map[string]any)
 	base := r.Root.object(bare, podschema.Pod())
 	metadata, _ := base["metadata"].(map[string]any)

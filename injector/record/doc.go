@@ -7,6 +7,6 @@
 // ([Record.Uninject]). A record can be forged. It only ever makes other pods to look at:
 // nothing is removed from a pod because of it.
 //
-// May import: mark, templates/podschema. No other package of this module, no net/http
+// May import: templates/podschema. No other package of this module, no net/http
 // and no client.
 package record

@@ -2,8 +2,6 @@ package record
 
 import (
 	"slices"
-
-	"github.com/pillion-dev/pillion/injector/mark"
 )
 
 // hashLength is how much of a template's hash a label has: enough to tell versions apart, and
@@ -12,9 +10,9 @@ const hashLength = 10
 
 // Labels returns the labels of a pod with this record, into which templates were injected.
 func (r Record) Labels(templates []string) map[string]any {
-	keys := mark.LabelsOf(r.key)
+	keys := LabelKeysOf(r.key)
 	wanted := make(map[string]any, len(templates)+1)
-	wanted[keys.Injected()] = mark.Injected
+	wanted[keys.Injected()] = injected
 	for _, name := range templates {
 		wanted[keys.Hash(name)] = short(r.Hash(name))
 	}
@@ -29,7 +27,7 @@ const mostUntrue = 4
 // Untrue returns the keys of the pod's labels that say of Pillion what the record does not
 // say, in order. There may be more than it returns.
 func (r Record) Untrue(pod map[string]any) []string {
-	keys := mark.LabelsOf(r.key)
+	keys := LabelKeysOf(r.key)
 	metadata, _ := pod["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	var untrue []string
@@ -46,7 +44,7 @@ func (r Record) Untrue(pod map[string]any) []string {
 // template is "", of an injected pod.
 func (r Record) holds(template string, value any) bool {
 	if template == "" {
-		return !r.Empty() && value == mark.Injected
+		return !r.Empty() && value == injected
 	}
 	hash := r.Hash(template)
 	return hash != "" && value == short(hash)

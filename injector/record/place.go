@@ -7,7 +7,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -184,8 +184,8 @@ func Digest(t *podschema.Type, v any) string {
 
 // The places of values that never change are made once.
 var (
-	wholes = facts.NewQuestion[*Place]()
-	items  = facts.NewQuestion[*Place]()
+	wholes = new(memo.Key[*Place])
+	items  = new(memo.Key[*Place])
 )
 
 // copyOf returns a copy of a place that is shared by many.
@@ -201,17 +201,17 @@ func (p *Place) shareable() *Place {
 
 // OfItem returns the place of a list's item that is added as a whole, such as a
 // sidecar. It has a digest of each value in the item.
-func OfItem(known facts.Stores, id podschema.Identity, item any) *Place {
+func OfItem(known memo.Tables, id podschema.Identity, item any) *Place {
 	if id.Set() {
 		return &Place{Added: true}
 	}
 	if f := known.Of(item); f != nil {
-		return items.Answer(f, func() *Place { return ofItem(known, id, item).shareable() }).copyOf()
+		return items.Do(f, func() *Place { return ofItem(known, id, item).shareable() }).copyOf()
 	}
 	return ofItem(known, id, item)
 }
 
-func ofItem(known facts.Stores, id podschema.Identity, item any) *Place {
+func ofItem(known memo.Tables, id podschema.Identity, item any) *Place {
 	p := whole(known, id.Elem, item, id.Keys)
 	if p.Wrote == "" {
 		p.Added = true
@@ -221,15 +221,15 @@ func ofItem(known facts.Stores, id podschema.Identity, item any) *Place {
 
 // Whole returns the place of a value that is written as a whole, with a digest
 // of each value in it. Known is what is known about values that never change.
-func Whole(known facts.Stores, t *podschema.Type, v any) *Place {
+func Whole(known memo.Tables, t *podschema.Type, v any) *Place {
 	if f := known.Of(v); f != nil {
-		return wholes.Answer(f, func() *Place { return whole(known, t, v, nil).shareable() }).copyOf()
+		return wholes.Do(f, func() *Place { return whole(known, t, v, nil).shareable() }).copyOf()
 	}
 	return whole(known, t, v, nil)
 }
 
 // whole makes the place of a value, without the fields that name it.
-func whole(known facts.Stores, t *podschema.Type, v any, keys []podschema.Key) *Place {
+func whole(known memo.Tables, t *podschema.Type, v any, keys []podschema.Key) *Place {
 	if t.IsOneAddition() {
 		return &Place{Wrote: Digest(t, v)}
 	}

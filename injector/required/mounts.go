@@ -60,7 +60,7 @@ func (c *comparison) mounts(spec *merge.Change) {
 			container := objectOf(v)
 			name, _ := container["name"].(string)
 			change := spec.Child(list).Child("name=" + name)
-			if change != nil && change.Wish() != nil && c.template(change) != "" {
+			if change != nil && change.Desired() != nil && c.template(change) != "" {
 				continue // a sidecar of a required template, which is compared field by field
 			}
 			c.mountsOf(container, change, volumes, []string{"spec", list, "name=" + name})
@@ -76,7 +76,7 @@ func (c *comparison) wanted(list *merge.Change) map[string]string {
 		return items
 	}
 	for key, change := range list.In {
-		if wish := change.Wish(); wish != nil && !wish.Gone {
+		if desired := change.Desired(); desired != nil && !desired.Gone {
 			if template := c.template(change); template != "" {
 				items[key] = template
 			}

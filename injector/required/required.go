@@ -106,24 +106,24 @@ func (c *comparison) walk(t *podschema.Type, change *merge.Change, w, p any, r *
 // place compares one field or item, and the places in it.
 func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, have bool, r *record.Place, at []string) {
 	template := c.template(change)
-	wish := change.Wish()
-	if template == "" || wish == nil {
+	desired := change.Desired()
+	if template == "" || desired == nil {
 		c.walk(t, change, w, p, r, at)
 		return
 	}
-	since := r.Owns() && r.Same(record.Whole(nil, t, wish.Value))
+	since := r.Owns() && r.Same(record.Whole(nil, t, desired.Value))
 	switch {
-	case wish.Gone && have:
+	case desired.Gone && have:
 		c.differs(template, at, false, "is present, but the template removes it")
-	case wish.Gone:
-	case !have && (wish.Value == nil || change.Do == merge.Nothing && w == nil):
+	case desired.Gone:
+	case !have && (desired.Value == nil || change.Do == merge.Nothing && w == nil):
 		// The template wants the default that an absent value means.
 	case !have:
 		c.differs(template, at, since, "is missing")
 	case t.IsContainer():
-		c.container(template, wish.Value, w, p, r, at)
-	case !podschema.Equal(t, p, w) && !podschema.Equal(t, p, wish.Value):
-		c.differs(template, at, since, "is %s; must be %s", podschema.Show(p), podschema.Show(wish.Value))
+		c.container(template, desired.Value, w, p, r, at)
+	case !podschema.Equal(t, p, w) && !podschema.Equal(t, p, desired.Value):
+		c.differs(template, at, since, "is %s; must be %s", podschema.Show(p), podschema.Show(desired.Value))
 	default:
 		c.walk(t, change, w, p, r, at)
 	}

@@ -83,7 +83,7 @@ func injectorsApart(f *Facts, s Settings) []Finding {
 			}
 			for _, name := range inForce(s.Usage(), set, ns) {
 				if slices.Contains(i.templates, name) {
-					found = append(found, i.clash(s, ns, name))
+					found = append(found, i.clash(ns, name))
 				}
 			}
 		}
@@ -92,7 +92,7 @@ func injectorsApart(f *Facts, s Settings) []Finding {
 }
 
 // clash returns the finding of a namespace in which a template and the injector do the same.
-func (i injector) clash(s Settings, ns labels.Namespace, template string) Finding {
+func (i injector) clash(ns labels.Namespace, template string) Finding {
 	if i.asks == nil {
 		return warning(fmt.Sprintf("namespace %s has the template %s in force, and %s is installed, which does the same for pods with %s: such a pod gets both", ns.Name, template, i.name, i.stop),
 			fmt.Sprintf("kubectl -n %s get pods -o yaml | grep %s", ns.Name, i.stop))

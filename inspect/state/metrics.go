@@ -47,7 +47,7 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		if value > 0 {
 			s.ProofFailing = append(s.ProofFailing, labels["outcome"])
 		}
-	case "pillion_survey_last_success_timestamp_seconds":
+	case "pillion_coverage_last_success_timestamp_seconds":
 		s.PodsLastLookedAt = moment(value)
 	case "pillion_unauthorized":
 		s.Unauthorized = value > 0

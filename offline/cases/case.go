@@ -12,8 +12,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/injector/mark"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -230,7 +230,7 @@ func withoutStatus(pod map[string]any, key string) map[string]any {
 	if _, ok := annotations[key]; !ok {
 		return pod
 	}
-	unlabelled := mark.LabelsOf(key).Without(pod)
+	unlabelled := record.LabelKeysOf(key).Without(pod)
 	metadata, _ = unlabelled["metadata"].(map[string]any)
 	pod, metadata, annotations = maps.Clone(pod), maps.Clone(metadata), maps.Clone(annotations)
 	delete(annotations, key)

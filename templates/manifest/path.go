@@ -26,7 +26,6 @@ func (p *Path) Field(key string) *Path { return &Path{up: p, key: key} }
 func (p *Path) Item(index int) *Path { return &Path{up: p, index: index, isItem: true} }
 
 // Fields returns p extended by several keys.
-// Field returns the path of a key.
 func (p *Path) Fields(keys ...string) *Path {
 	for _, key := range keys {
 		p = p.Field(key)

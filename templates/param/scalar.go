@@ -12,9 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/pillion-dev/pillion/templates/image"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/regexps"
@@ -129,7 +129,7 @@ func parseDurationText(s string) (any, error) {
 }
 
 func parseImage(s string) (any, error) {
-	if !image.IsReference(s) {
+	if _, err := reference.Parse(s); err != nil {
 		return nil, errNotAllowed
 	}
 	return s, nil
@@ -177,7 +177,7 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *rege
 			return
 		}
 		if _, err := regexp.Compile(c.Pattern); err != nil {
-			report("pattern", "is not a regular expression:  "+show.Plain(err.Error()))
+			report("pattern", "is not a regular expression: "+show.Plain(err.Error()))
 			return
 		}
 		s.pattern = regexp.MustCompile(`\A(?:` + c.Pattern + `)\z`)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/pillion-dev/pillion/templates/facts"
+	"github.com/pillion-dev/pillion/templates/memo"
 )
 
 // Decode decodes one JSON value into maps, slices, strings, booleans, nil, and
@@ -114,10 +114,10 @@ func unquote(quoted []byte) string {
 func Append(b []byte, v any) []byte { return AppendKnown(b, v, nil) }
 
 // texts are those of values that never change.
-var texts = facts.NewQuestion[[]byte]()
+var texts = new(memo.Key[[]byte])
 
 // AppendKnown is [Append], with what is known about values that never change.
-func AppendKnown(b []byte, value any, known facts.Stores) []byte {
+func AppendKnown(b []byte, value any, known memo.Tables) []byte {
 	switch v := value.(type) {
 	case nil:
 		return append(b, "null"...)
@@ -129,12 +129,12 @@ func AppendKnown(b []byte, value any, known facts.Stores) []byte {
 		return append(b, v...)
 	case []any:
 		if f := known.Of(value); f != nil {
-			return append(b, texts.Answer(f, func() []byte { return appendList(nil, v, known) })...)
+			return append(b, texts.Do(f, func() []byte { return appendList(nil, v, known) })...)
 		}
 		return appendList(b, v, known)
 	case map[string]any:
 		if f := known.Of(value); f != nil {
-			return append(b, texts.Answer(f, func() []byte { return appendObject(nil, v, known) })...)
+			return append(b, texts.Do(f, func() []byte { return appendObject(nil, v, known) })...)
 		}
 		return appendObject(b, v, known)
 	}
@@ -145,7 +145,7 @@ func AppendKnown(b []byte, value any, known facts.Stores) []byte {
 	return append(b, text...)
 }
 
-func appendList(b []byte, v []any, known facts.Stores) []byte {
+func appendList(b []byte, v []any, known memo.Tables) []byte {
 	b = append(b, '[')
 	for i, item := range v {
 		if i > 0 {
@@ -156,7 +156,7 @@ func appendList(b []byte, v []any, known facts.Stores) []byte {
 	return append(b, ']')
 }
 
-func appendObject(b []byte, v map[string]any, known facts.Stores) []byte {
+func appendObject(b []byte, v map[string]any, known memo.Tables) []byte {
 	var room [16]string
 	b = append(b, '{')
 	for i, name := range SortedKeys(room[:0], v) {

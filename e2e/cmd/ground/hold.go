@@ -37,7 +37,7 @@ func hold(ctx context.Context, checkout ground.Checkout) (err error) {
 	if err := os.WriteFile(s.holder(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
 		return err
 	}
-	if err := s.make(); err != nil {
+	if err := s.create(); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()

@@ -1,34 +1,34 @@
-package mark
+package record
 
 import (
 	"maps"
 	"strings"
 )
 
-// Injected is the value of the label [Labels.Injected].
-const Injected = "true"
+// injected is the value of the label [LabelKeys.Injected].
+const injected = "true"
 
 const statusName, injectedName, hashName = "/status", "/injected", "/hash"
 
-// Labels are those that Pillion puts on injected pods, so that kubectl get pods -l finds
-// them: PREFIX/injected, and TEMPLATE.PREFIX/hash for each template. They prove nothing: the
-// record says what was injected, and whoever may change a pod may label it.
-type Labels struct{ prefix string }
+// LabelKeys are the keys of the labels that Pillion puts on injected pods, so that kubectl get
+// pods -l finds them: PREFIX/injected, and TEMPLATE.PREFIX/hash for each template. The labels
+// are no proof. Who may change a pod may label it, and only the record says what was injected.
+type LabelKeys struct{ prefix string }
 
-// LabelsOf returns the labels beside the status annotation of that key.
-func LabelsOf(statusKey string) Labels {
-	return Labels{prefix: strings.TrimSuffix(statusKey, statusName)}
+// LabelKeysOf returns the keys beside the status annotation of that key.
+func LabelKeysOf(statusKey string) LabelKeys {
+	return LabelKeys{prefix: strings.TrimSuffix(statusKey, statusName)}
 }
 
 // Injected returns the key of the label that every injected pod has.
-func (l Labels) Injected() string { return l.prefix + injectedName }
+func (l LabelKeys) Injected() string { return l.prefix + injectedName }
 
 // Hash returns the key of a template's label.
-func (l Labels) Hash(template string) string { return template + "." + l.prefix + hashName }
+func (l LabelKeys) Hash(template string) string { return template + "." + l.prefix + hashName }
 
 // Has reports whether a label of that key is Pillion's. Template is that of a hash, "" for
-// [Labels.Injected].
-func (l Labels) Has(key string) (template string, is bool) {
+// [LabelKeys.Injected].
+func (l LabelKeys) Has(key string) (template string, is bool) {
 	if before, ok := strings.CutSuffix(key, hashName); ok {
 		name, ok := strings.CutSuffix(before, l.prefix)
 		if !ok {
@@ -42,7 +42,7 @@ func (l Labels) Has(key string) (template string, is bool) {
 }
 
 // Without returns the pod without the labels. The pod is not modified.
-func (l Labels) Without(pod map[string]any) map[string]any {
+func (l LabelKeys) Without(pod map[string]any) map[string]any {
 	labels := labelsOf(pod)
 	var kept map[string]any
 	for key := range labels {

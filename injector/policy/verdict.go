@@ -9,8 +9,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// fate is what the rules say of one template.
-type fate struct {
+// verdict is what the rules say of one template.
+type verdict struct {
 	name string
 	// place is the template's in the catalog, nowhere for one that does not exist.
 	place int
@@ -48,7 +48,7 @@ const (
 )
 
 // sentence says what the rule says of a template.
-func (d *decider) sentence(f fate) string {
+func (d *decider) sentence(f verdict) string {
 	switch f.why {
 	case matches:
 		return "it matches this pod by its labels and namespace"
@@ -69,41 +69,41 @@ func (d *decider) sentence(f fate) string {
 	}
 }
 
-// named returns the fate of a name, which may be nobody's. It is good until the next one is
+// named returns the verdict of a name, which may be nobody's. It is good until the next one is
 // looked up.
-func (d *decider) named(name string) *fate {
+func (d *decider) named(name string) *verdict {
 	place, ok := d.catalog.Place(name)
 	if !ok {
 		place = nowhere
 	}
-	return d.fate(name, place)
+	return d.verdict(name, place)
 }
 
-func (d *decider) fate(name string, place int) *fate {
+func (d *decider) verdict(name string, place int) *verdict {
 	if i, ok := d.index[name]; ok {
-		return &d.fates[i]
+		return &d.verdicts[i]
 	}
 	if d.index == nil {
 		d.index = map[string]int{}
 	}
-	d.index[name] = len(d.fates)
-	d.fates = append(d.fates, fate{name: name, place: place})
-	return &d.fates[len(d.fates)-1]
+	d.index[name] = len(d.verdicts)
+	d.verdicts = append(d.verdicts, verdict{name: name, place: place})
+	return &d.verdicts[len(d.verdicts)-1]
 }
 
-// sort puts the fates into the catalog's order, and those of no template last, by name.
+// sort puts the verdicts into the catalog's order, and those of no template last, by name.
 func (d *decider) sort() {
-	slices.SortFunc(d.fates, func(a, b fate) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name)) })
-	for i, f := range d.fates {
+	slices.SortFunc(d.verdicts, func(a, b verdict) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name)) })
+	for i, f := range d.verdicts {
 		d.index[f.name] = i
 	}
 }
 
-// sortAll is sort. To explain, every template has a fate.
+// sortAll is sort. To explain, every template has a verdict.
 func (d *decider) sortAll() {
 	if d.request.Explain {
 		for place := range d.catalog.Len() {
-			d.fate(d.catalog.At(place).Name, place)
+			d.verdict(d.catalog.At(place).Name, place)
 		}
 	}
 	d.sort()

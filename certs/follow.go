@@ -32,7 +32,7 @@ type lister[L runtime.Object] interface {
 
 // followOne prepares to follow one object. Its requests select the object by name, as a
 // Role with resourceNames requires. changed is called after every change of the object,
-// and must not block.
+// and once it is known. It must not block.
 func followOne[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) *followed[T] {
 	only := func(opts metav1.ListOptions) metav1.ListOptions {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -48,7 +48,7 @@ func followOne[T, L runtime.Object](client kubernetes.Interface, objects lister[
 		Watch: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			return objects.Watch(ctx, only(opts))
 		},
-		Changed: func(string) { changed() },
+		Changed: func(string) { changed() }, Filled: changed,
 	})
 	return f
 }

@@ -58,6 +58,9 @@ type Options struct {
 	// Changed is called with the key of each object that is new, different or gone, once
 	// the cache has it. It must return soon.
 	Changed func(key string)
+	// Filled is called once, when the cache has been filled and Changed has been called for
+	// each object. It must return soon.
+	Filled func()
 	// Answered is called after each list and watch that fills the cache, with the verb
 	// and the error. It must return soon.
 	Answered func(verb string, err error)
@@ -262,10 +265,7 @@ func (c *Cache) Failed(verb string) error {
 	return c.failed[verb]
 }
 
-// Synced is closed once the cache has been filled.
-func (c *Cache) Synced() <-chan struct{} { return c.synced }
-
-// HasSynced reports whether the cache has been filled.
+// HasSynced reports whether the cache has been filled, and has told of all that is in it.
 func (c *Cache) HasSynced() bool {
 	select {
 	case <-c.synced:
@@ -358,11 +358,15 @@ func (f *filled) Replace(objects []any, version string) error {
 		delete(before, key)
 	}
 	changed = slices.AppendSeq(changed, maps.Keys(before))
-	c.readAnew(f.run, version, len(changed) > 0)
 	if c.o.Changed != nil {
 		for _, key := range changed {
 			c.o.Changed(key)
 		}
+	}
+	first := !c.HasSynced()
+	c.readAnew(f.run, version, len(changed) > 0)
+	if first && c.o.Filled != nil {
+		c.o.Filled()
 	}
 	return nil
 }

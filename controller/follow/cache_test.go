@@ -40,11 +40,7 @@ func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)
 	}
 	c := follow.New(o)
 	runtest.Start(t, func(ctx context.Context) error { c.Run(ctx); return nil })
-	select {
-	case <-c.Synced():
-	case <-time.After(10 * time.Second):
-		t.Fatal("not filled within 10s")
-	}
+	within(t, 10*time.Second, "the cache is filled", c.HasSynced)
 	within(t, 10*time.Second, "a watch stands", func() bool { return s.Standing.Load() > 0 })
 	return c, log
 }
@@ -84,6 +80,33 @@ func TestTheFirstReadIsConsistent(t *testing.T) {
 		synctest.Wait()
 		if all, consistent := s.Lists.Load(), s.Consistent.Load(); all == 0 || all != consistent {
 			t.Errorf("%d of %d lists are consistent, want all: an API server's own cache may be old", consistent, all)
+		}
+	})
+}
+
+// Who waits for a filled cache would otherwise be ready before it knows what is in the cache.
+func TestACacheIsFilledOnceItHasToldOfAllThatIsInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		for i := range 100 {
+			s.Put(fmt.Sprint("ns-", i), v("1"), nil)
+		}
+		var c *follow.Cache
+		told, filled := 0, 0
+		c = follow.New(follow.Options{
+			Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: s, Watch: s.Watch,
+			List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return s.List(ctx, o) },
+			Changed: func(string) {
+				if told++; c.HasSynced() {
+					t.Error("an object of the first read is told of after the cache was filled")
+				}
+			},
+			Filled: func() { filled++ },
+		})
+		runtest.Start(t, func(ctx context.Context) error { c.Run(ctx); return nil })
+		time.Sleep(time.Second)
+		if !c.HasSynced() || told != 100 || filled != 1 {
+			t.Errorf("told of %d objects of 100, and %d times that the cache is filled", told, filled)
 		}
 	})
 }

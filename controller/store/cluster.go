@@ -58,6 +58,7 @@ func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 		Watch:     resource.Watch,
 		Transform: func(obj any) (any, error) { return onlyNeeded(obj, group), nil },
 		Changed:   func(string) { c.changed.Wake() },
+		Filled:    c.changed.Wake,
 		Answered: func(verb string, err error) {
 			if text := errorText(err); said[verb] != text {
 				said[verb] = text
@@ -87,13 +88,6 @@ func (c *cluster) Run(ctx context.Context, report func(Report)) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { c.cache.Run(ctx) })
-	running.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-c.cache.Synced():
-			c.changed.Wake()
-		}
-	})
 	unread := pauses()
 	for {
 		select {

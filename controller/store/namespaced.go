@@ -199,19 +199,17 @@ func NewNamespaced(o NamespacedOptions) *Namespaced {
 			}
 			return resource.List(ctx, options)
 		},
-		Watch:     resource.Watch,
-		Transform: objectMetadataOf, Changed: n.objectChanged,
+		Watch: resource.Watch,
+		Transform: func(obj any) (any, error) {
+			m, ok := obj.(*metav1.PartialObjectMetadata)
+			if !ok {
+				return obj, nil
+			}
+			return &objectMetadata{metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: m.CreationTimestamp}}, nil
+		},
+		Changed: n.objectChanged, Filled: n.listed,
 	})
 	return n
-}
-
-// objectMetadataOf returns what the cache keeps of an object.
-func objectMetadataOf(obj any) (any, error) {
-	m, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return obj, nil
-	}
-	return &objectMetadata{metav1.ObjectMeta{Name: m.Name, Namespace: m.Namespace, UID: m.UID, ResourceVersion: m.ResourceVersion, Generation: m.Generation, CreationTimestamp: m.CreationTimestamp}}, nil
 }
 
 // OnChange calls f with each namespace whose templates in force changed. f must return soon. Call it
@@ -247,13 +245,6 @@ func (n *Namespaced) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { n.cache.Run(ctx) })
-	running.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-n.cache.Synced():
-			n.listed()
-		}
-	})
 	n.loop.Run(ctx, lookers, n.look)
 	return nil
 }
@@ -261,11 +252,6 @@ func (n *Namespaced) Run(ctx context.Context) error {
 // listed notes which namespaces are to be looked at for the first time. Until then their templates
 // are known by name.
 func (n *Namespaced) listed() {
-	for _, object := range n.cache.List() { // which may not have told of all yet
-		if m, ok := object.(*objectMetadata); ok {
-			n.objectChanged(cache.MetaObjectToName(m).String())
-		}
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.first, n.firstBy = map[string]bool{}, time.Now().Add(firstLooks)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
 
-	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -163,27 +162,6 @@ func TestATenantWithExpensiveTemplatesTakesNobodysPlace(t *testing.T) {
 	}
 	if e, _ := set.In("shadowed").Get("taken"); e.Namespace != "" {
 		t.Error("the template of the namespace counts, and the cluster has one of the name")
-	}
-}
-
-// The cache is filled a moment before it tells what changed.
-func TestNoReplicaIsReadyBeforeItKnowsTheNamesOfTheTemplates(t *testing.T) {
-	w := newTenants()
-	w.add("shop", "own", small, 0)
-	n := w.namespaced(t, w.meta...)
-	resource := n.o.Metadata.Resource(schema.GroupVersionResource{Group: "pillion.dev", Version: v1alpha1.Version, Resource: NamespacedResource})
-	n.cache = follow.New(follow.Options{
-		Name: "told of nothing", Example: &metav1.PartialObjectMetadata{}, Client: n.o.Metadata, Logger: n.o.Logger, Transform: objectMetadataOf,
-		List: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) }, Watch: resource.Watch,
-	})
-	defer runtest.Start(t, func(ctx context.Context) error { n.cache.Run(ctx); return nil })()
-	<-n.cache.Synced()
-	n.listed()
-	if err := n.Loaded(); err == nil {
-		t.Error("the replica is ready, and has read no template")
-	}
-	if of := (*n.all.Load())["shop"]; of == nil {
-		t.Error("the template is not known by its name")
 	}
 }
 

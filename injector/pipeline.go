@@ -166,7 +166,7 @@ func (o Outcome) Wanting(path []string) []string {
 	var whole []string
 	c := o.changes
 	for _, segment := range path {
-		if c != nil && c.Do == merge.Write {
+		if c.Writes() {
 			whole = c.Templates
 		}
 		c = c.Child(segment)

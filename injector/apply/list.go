@@ -43,11 +43,11 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 				going[key] = true
 			}
 		case child.Do == merge.Expect:
-		case child.Beside && !l.record.Child(key).Owns():
+		case child.Do == merge.Beside && !l.record.Child(key).Owns():
 			absent[key] = true
 		case have:
 			l.update(key, child)
-		case child.Do == merge.Write, child.Edits():
+		case child.Writes(), child.Edits():
 			absent[key] = true
 		}
 	}
@@ -99,10 +99,10 @@ func countedIn(id podschema.Identity, list []any, keys map[string]*merge.Change)
 // to one of the base in its place, or beside it, where Pillion's was beside another, in
 // the place of another, or alone.
 func (l *items) movesOn(key string, c *merge.Change, rc *record.Place) bool {
-	if c.Do != merge.Write || !rc.Owns() {
+	if !c.Writes() || !rc.Owns() {
 		return false
 	}
-	if _, have := l.index[key]; !have && !c.Beside {
+	if _, have := l.index[key]; !have && c.Do != merge.Beside {
 		_, others := l.counts[key]
 		return others
 	}
@@ -110,7 +110,8 @@ func (l *items) movesOn(key string, c *merge.Change, rc *record.Place) bool {
 		return false
 	}
 	_, had := l.was[key]
-	return c.Beside != rc.Beside() || c.Joined() && !c.Beside && had && len(rc.Was) == 0
+	beside := c.Do == merge.Beside
+	return beside != rc.Beside() || c.Joined() && !beside && had && len(rc.Was) == 0
 }
 
 // undo takes back what Pillion wrote of the keys of which another item counts now. It
@@ -164,9 +165,9 @@ func (l *items) written(key string, v any, c *merge.Change, behind int) *record.
 	if had {
 		was = l.base[i]
 	}
-	place := written(record.OfItem(l.known, l.id, v), rc, was, had && !c.Beside)
+	place := written(record.OfItem(l.known, l.id, v), rc, was, had && c.Do != merge.Beside)
 	switch {
-	case c.Beside:
+	case c.Do == merge.Beside:
 		place.Behind = max(behind, 1) // somebody may have put it in front
 	case len(place.Was) > 0:
 		place.Behind = behind
@@ -201,9 +202,9 @@ func (l *items) update(key string, c *merge.Change) {
 	}
 	at := l.at.item(key, i)
 	switch {
-	case c.Do == merge.Write && l.id.Set():
+	case c.Writes() && l.id.Set():
 		// The key is the value.
-	case c.Do == merge.Write:
+	case c.Writes():
 		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.known, l.id, wanted), rc, at, l.id.Keys); write {
 			l.emit(patch.Replace, at, v)
 			l.set(i, v)
@@ -285,7 +286,7 @@ func (l *items) putIn(absent map[string]bool) {
 	// beside it, is in the pod again.
 	l.record.Removed = slices.DeleteFunc(l.record.Removed, func(r record.Removed) bool {
 		key, ok := l.id.Key(r.Value)
-		return ok && absent[key] && (l.change.In[key].Do != merge.Write || l.change.In[key].Beside)
+		return ok && absent[key] && (!l.change.In[key].Writes() || l.change.In[key].Do == merge.Beside)
 	})
 	for key := range absent {
 		wantsAt, ok := l.wants[key]
@@ -293,10 +294,10 @@ func (l *items) putIn(absent map[string]bool) {
 			continue
 		}
 		c := l.change.In[key]
-		if c.Do == merge.Write {
+		if c.Writes() {
 			behind := 0
 			if wasAt, had := l.was[key]; had {
-				if behind = l.earlier[wasAt]; c.Beside {
+				if behind = l.earlier[wasAt]; c.Do == merge.Beside {
 					behind++
 				}
 			}

@@ -86,7 +86,7 @@ func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[st
 			p.remove(name)
 		}
 		r.Set(name, &record.Place{Was: []any{was}})
-	case merge.Write:
+	case merge.Write, merge.Join:
 		if v, write := a.value(c, ft, w[name], now, record.Whole(a.known, ft, w[name]), rc, at, nil); write {
 			a.put(p, name, at, v)
 			r.Set(name, written(record.Whole(a.known, ft, v), rc, was, had))

@@ -111,7 +111,7 @@ func (f *finder) owners(list, container, of, key, field string) []string {
 	c := f.changes.Child(list)
 	var whole []string
 	for _, segment := range []string{"name=" + container, of, key, field} {
-		if c != nil && c.Do == merge.Write {
+		if c.Writes() {
 			whole = c.Templates
 		}
 		if segment == "" {
@@ -119,7 +119,7 @@ func (f *finder) owners(list, container, of, key, field string) []string {
 		}
 		c = c.Child(segment)
 	}
-	if c != nil && c.Do == merge.Write {
+	if c.Writes() {
 		whole = c.Templates
 	}
 	return whole

@@ -203,7 +203,7 @@ func (d *derivation) expectLimitRange() {
 	text, _ := objectOf(objectOf(d.base["metadata"])["annotations"])[limitRangerKey].(string)
 	for _, path := range limitRanged(text) {
 		limited := d.at(path).find()
-		if limited.Do != Write {
+		if !limited.Writes() {
 			continue
 		}
 		n := d.at([]string{"metadata", "annotations", limitRangerKey}).note()

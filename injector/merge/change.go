@@ -18,6 +18,14 @@ const (
 	Make
 	// Write: the plan's value stands there as a whole, whatever stood there.
 	Write
+	// Hold: nothing stands there, and the first text to be joined does meanwhile. It is Write
+	// once all fragments are merged.
+	Hold
+	// Join: the base pod's value stands there with the texts that templates join to it.
+	Join
+	// Beside: the plan's item stands behind one of the base pod that has the same key and
+	// stays, as a variable that refers to an earlier one of its name.
+	Beside
 	// Remove: what the base pod has there goes.
 	Remove
 	// Expect: the API server derives the value there from what is written
@@ -38,11 +46,6 @@ type Change struct {
 	// In has the changes in the place, by the next segment.
 	In map[string]*Change
 
-	// Beside: the plan's item stands behind one of the base pod that has the same key and
-	// stays, as a variable that refers to an earlier one of its name.
-	Beside bool
-
-	joins    bool     // the base pod's value is a part of the plan's
 	joints   []joint  // the texts that templates join there
 	desired  *Desired // nil if no template wants something in the place itself
 	was      any      // the base pod's value, unless Do is Nothing
@@ -122,16 +125,24 @@ func (c *Change) only(template string) bool {
 // claim notes that a template wants v there, or nothing (gone).
 func (c *Change) claim(template string, t *podschema.Type, v any, gone bool) {
 	c.desired = &Desired{Type: t, Value: v, Gone: gone}
+	if c.Do == Hold {
+		c.Do = Write
+	}
 	c.by(template)
 }
 
-// ours reports whether a template put what the plan has there.
-func (c *Change) ours() bool { return c != nil && (c.Do == Write || c.Do == Make) }
+// Writes reports whether what stands there as a whole is the plan's. It works on nil.
+func (c *Change) Writes() bool {
+	return c != nil && (c.Do == Write || c.Do == Hold || c.Do == Join || c.Do == Beside)
+}
+
+// ours reports whether a template put what the plan has there. It works on nil.
+func (c *Change) ours() bool { return c.Writes() || c != nil && c.Do == Make }
 
 // replaces reports whether a template other than the given one puts its own in the
 // place of an object of the base pod. It works on nil.
 func (c *Change) replaces(template string) bool {
-	if c == nil || c.Do != Write || c.only(template) {
+	if !c.Writes() || c.only(template) {
 		return false
 	}
 	_, object := c.was.(map[string]any)
@@ -202,8 +213,7 @@ func (c *Change) Edits() bool {
 	if c == nil {
 		return false
 	}
-	switch c.Do {
-	case Write, Make, Remove, Renew:
+	if c.ours() || c.Do == Remove || c.Do == Renew {
 		return true
 	}
 	for _, child := range c.In {

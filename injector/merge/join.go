@@ -136,7 +136,7 @@ type joining struct {
 func (m *merger) join(at joining, texts []directive.Join, placed bool) {
 	n := at.at.note()
 	if placed {
-		n.put(Write, nil)
+		n.put(Hold, nil)
 	}
 	if len(n.joints) == 0 {
 		m.joinings = append(m.joinings, at)
@@ -244,15 +244,12 @@ func (a joining) value() any {
 	return a.list.at(a.key)
 }
 
-// bare reports whether nothing stands at a place but the texts that are joined there.
-func (c *Change) bare() bool { return c.Do == Write && c.was == nil && c.desired == nil }
-
 func (m *merger) joinAnnotation(a joining, n *Change) error {
 	value, ok := a.object.fields[a.key].(string)
 	if !ok {
 		return fragmentOf(n).podFault(a.at, "text", a.object.fields[a.key])
 	}
-	if n.bare() {
+	if n.Do == Hold {
 		value = ""
 	}
 	whole, err := joinedTo(m.ctx, value, textsOf(n.joints))
@@ -274,7 +271,7 @@ func (m *merger) joinVariable(a joining, n *Change, item map[string]any) (behind
 	if item["valueFrom"] != nil {
 		if why := a.noReference(n, name); why != "" {
 			other := a.at.owner
-			if other == "" && n.Do == Write {
+			if other == "" && n.Writes() {
 				other = n.Templates[0]
 			}
 			return nil, false, fragmentOf(n).conflict(a.at, other, podschema.Show(item), joinedAlone(textsOf(n.joints)), why)
@@ -292,8 +289,7 @@ func (m *merger) joinVariable(a joining, n *Change, item map[string]any) (behind
 			}
 			m.warnings.add(n.joints[0].template, a.at, "it comes from an optional source: where that has no value, the process sees "+reference+" "+side)
 		}
-		n.joinTo(item)
-		n.Beside = true
+		n.put(Beside, item)
 		n.desired = &Desired{Type: variableType(), Value: behind}
 		return behind, true, nil
 	}
@@ -301,7 +297,7 @@ func (m *merger) joinVariable(a joining, n *Change, item map[string]any) (behind
 	if !ok && item["value"] != nil {
 		return nil, false, fragmentOf(n).podFault(a.at.field("value"), "text", item["value"])
 	}
-	if n.bare() {
+	if n.Do == Hold {
 		value = ""
 	}
 	whole, err := joinedTo(m.ctx, value, textsOf(n.joints))
@@ -328,7 +324,7 @@ func withField(object map[string]any, name string, v any) map[string]any {
 // noReference says why no second item of a variable can refer to the first, "" if one can.
 func (a joining) noReference(n *Change, name string) string {
 	switch {
-	case a.at.owner != "" || n.Do == Write:
+	case a.at.owner != "" || n.Writes():
 		return "the variable has a source, and only the pod's author may combine that with a text"
 	case strings.Contains(name, ")"):
 		return "the variable has a source, and $(NAME) cannot refer to a name with a bracket"
@@ -348,9 +344,11 @@ func mayBeAbsent(variable map[string]any) bool {
 
 // joinTo notes that texts are joined to a value of the base pod or of a template.
 func (c *Change) joinTo(value any) {
-	if c.Do == Nothing || c.Do == Expect {
-		c.joins = true
-		c.put(Write, value)
+	switch c.Do {
+	case Nothing, Expect:
+		c.put(Join, value)
+	case Hold:
+		c.Do = Write
 	}
 }
 

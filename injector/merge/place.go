@@ -50,7 +50,7 @@ func (p *place) overruling() *place {
 // there.
 func (p *place) inside() *place {
 	n := p.find()
-	if n == nil || n.Do != Write {
+	if !n.Writes() {
 		return p
 	}
 	c := *p
@@ -69,7 +69,7 @@ func (p *place) find() *Change {
 // inWritten reports whether the place is in a value that templates put there as a whole.
 func (p *place) inWritten() bool {
 	for p = p.parent; p != nil; p = p.parent {
-		if n := p.find(); n != nil && n.Do == Write {
+		if p.find().Writes() {
 			return true
 		}
 	}

@@ -66,7 +66,7 @@ func effects(c *Change, t *podschema.Type, v any, path []string, all *[]PlaceEff
 	for _, segment := range c.Segments() {
 		ct, value := at(segment)
 		child := c.In[segment]
-		if _, is := child.effect(); is && c.Do == Write && slices.Equal(child.Templates, c.Templates) {
+		if _, is := child.effect(); is && c.Writes() && slices.Equal(child.Templates, c.Templates) {
 			child = nil // a part of what is put there as a whole
 		}
 		effects(child, ct, value, append(slices.Clone(path), segment), all)
@@ -86,11 +86,11 @@ func isKey(path []string) bool {
 // effect returns what c does in the place itself, and false if that is nothing of its own.
 func (c *Change) effect() (Effect, bool) {
 	switch {
-	case c.Do == Write && c.joins:
+	case c.Do == Join, c.Do == Beside:
 		return Appended, true
-	case c.Do == Write && c.was != nil:
+	case c.Writes() && c.was != nil:
 		return Replaced, true
-	case c.Do == Write, c.Do == Make && len(c.In) == 0:
+	case c.Writes(), c.Do == Make && len(c.In) == 0:
 		return Added, true
 	case c.Do == Remove:
 		return Removed, true

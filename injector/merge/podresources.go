@@ -68,9 +68,9 @@ func (m *merger) parts(spec map[string]any, fragments []Fragment) []asking {
 		for _, c := range containers {
 			key, _ := id.Key(c)
 			change := changed.Child(key)
-			if changed.Do == Write {
+			if changed.Writes() {
 				change = changed // another list in the place of the pod's
-			} else if change == nil || change.Do != Write {
+			} else if !change.Writes() {
 				if change = change.Child("resources"); !change.Edits() {
 					continue
 				}

@@ -45,7 +45,7 @@ func (d *derivation) expectRequests(resources map[string]any, at *place) {
 	limits, requests := objectOf(resources["limits"]), objectOf(resources["requests"])
 	for _, key := range slices.Sorted(maps.Keys(limits)) {
 		n := at.field("limits").field(key).find()
-		if requests[key] != nil || n == nil || n.Do != Write || n.was != nil {
+		if requests[key] != nil || !n.Writes() || n.was != nil {
 			continue
 		}
 		if resources["requests"] == nil {
@@ -91,7 +91,7 @@ func (d *derivation) followLimits() {
 
 func (d *derivation) followLimit(r reached, key string, wanted any) {
 	limit, request := r.at.field("limits").field(key).find(), r.at.field("requests").field(key).find()
-	if limit == nil || limit.Do != Write || limit.was == nil || request == nil || request.asked() || !d.limited[request] {
+	if !limit.Writes() || limit.was == nil || request == nil || request.asked() || !d.limited[request] {
 		return
 	}
 	requests, ok := r.resources.object("requests")

@@ -59,7 +59,7 @@ func (m *merger) added() []*object {
 
 // addedKeys returns the keys of the items that templates put into a list.
 func addedKeys(id podschema.Identity, items []any, change *Change) (keys []string) {
-	if change.Do == Write {
+	if change.Writes() {
 		for _, item := range items {
 			if key, ok := id.Key(item); ok {
 				keys = append(keys, key)
@@ -68,7 +68,7 @@ func addedKeys(id podschema.Identity, items []any, change *Change) (keys []strin
 		return keys
 	}
 	for _, key := range podschema.KeysIn(id, items, change.In) {
-		if change.In[key].Do == Write {
+		if change.In[key].Writes() {
 			keys = append(keys, key)
 		}
 	}

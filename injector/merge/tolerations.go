@@ -13,7 +13,7 @@ import (
 func (m *merger) keepDefaultTolerations() {
 	n := m.changes.Child("spec").Child("tolerations")
 	spec, ok := m.root.object("spec")
-	if !ok || n == nil || n.Do != Write && n.Do != Remove {
+	if !ok || n == nil || !n.Writes() && n.Do != Remove {
 		return
 	}
 	was, _ := n.was.([]any)

@@ -148,7 +148,7 @@ func (m *merger) replaceField(t, ft *podschema.Type, o *object, name string, v *
 		}
 		return m.addField(t, ft, o, name, v, at, true)
 	}
-	if n := at.find(); n != nil && n.Do != Write {
+	if n := at.find(); n != nil && !n.Writes() {
 		if other := m.wantedInside(n); other != "" {
 			return m.disagree(existing{at: at, t: ft, value: o.fields[name]}, v.value, other, "that template would lose its part")
 		}

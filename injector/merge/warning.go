@@ -66,7 +66,7 @@ func (w warnings) sentences() []string {
 // place, or a value around it.
 func replaced(at *place) bool {
 	for ; at != nil; at = at.parent {
-		if n := at.find(); n != nil && (n.Do == Write && n.was != nil && !n.joins || n.Do == Remove) {
+		if n := at.find(); n != nil && (n.Do == Write && n.was != nil || n.Do == Remove) {
 			return true
 		}
 	}

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,26 +13,26 @@ import (
 	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/events"
-	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// newCanaries returns what stops canaries of templates that fail, and registers its metrics. Where
-// pods are not to be read, only refusals count.
-func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *namespaces.Informer, refusals *canary.Refusals, record func(events.Event), ready func() error, registry prometheus.Registerer, log *slog.Logger) func(context.Context) error {
+// stopCanaries makes what stops canaries of templates that fail. Where pods are not to be read, only
+// refusals count.
+func (r *replica) stopCanaries() {
+	c, set := r.c, r.set
 	o := canary.Options{
 		StatusKey: templates.StatusKey(c.Prefix), Templates: set.Snapshot, Object: set.Object, StopHere: set.StopHere,
-		Namespace: ns.Cached, Calls: c.Registration().Calls, Refusals: refusals, Rules: canary.DefaultRules, Ready: ready, Logger: log,
+		Namespace: r.namespaces.Cached, Calls: c.Registration().Calls, Refusals: r.refusals, Rules: canary.DefaultRules, Ready: r.mayWrite, Logger: r.logger("canaries"),
 		Stopped: func(o store.Object, message string) {
-			record(events.Event{Code: reason.CanaryStopped, Message: message, About: corev1.ObjectReference{
+			r.recorder.Record(events.Event{Code: reason.CanaryStopped, Message: message, About: corev1.ObjectReference{
 				APIVersion: c.Prefix + "/" + v1alpha1.Version, Kind: v1alpha1.Kind, Name: o.Name, UID: o.UID,
 			}})
 		},
 	}
-	own := rest.CopyConfig(config)
+	own := rest.CopyConfig(r.config)
 	own.QPS, own.Burst = listsPerSecond, listsPerSecond
 	if c.CountEvery != 0 {
 		o.List = clientset.PodList(clientset.NewOrDie(own))
@@ -47,6 +45,6 @@ func newCanaries(c serveConfig, config *rest.Config, set *store.Templates, ns *n
 		}
 	}
 	watcher := canary.New(o)
-	registry.MustRegister(watcher)
-	return watcher.Run
+	r.registry.MustRegister(watcher)
+	r.run(watcher.Run)
 }

@@ -4,13 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"log/slog"
 	"time"
 
-	"k8s.io/client-go/metadata"
-
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
@@ -31,14 +27,15 @@ type dependence struct {
 	count      func(context.Context, []string) (map[string]int, error)
 }
 
-// newDependence returns what the server says of the templates that somebody applies.
-func newDependence(c serveConfig, counter metadata.Interface, ns *namespaces.Informer, log *slog.Logger) dependence {
-	d := dependence{rules: c.Labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: ns.AllLabelled}
+// dependence returns what the server says of the templates that somebody applies.
+func (r *replica) dependence() dependence {
+	c, log := r.c, r.logger("templates")
+	d := dependence{rules: c.Labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: r.namespaces.AllLabelled}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d // it has not the right
 	}
 	d.count = func(ctx context.Context, names []string) (map[string]int, error) {
-		counts, err := inspect.PodCounts(ctx, counter, names)
+		counts, err := inspect.PodCounts(ctx, r.unlimited, names)
 		if err != nil {
 			log.Debug("not all pods of the namespaces that a template selects could be counted", "error", err)
 		}

@@ -2,29 +2,37 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/metadata"
 
+	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/namespaces"
-	"github.com/pillion-dev/pillion/controller/proof"
-	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// newLabelController returns the controller of the labels. It hears of changes of templates and
-// namespaces, and tells held of labels that it cannot write because of their owner.
-func newLabelController(rules labels.Rules, enforcement func() proof.Enforcement, held func(namespace, label string, err error), writer metadata.Interface, set *store.Templates, ns *namespaces.Informer, ready func() error, log *slog.Logger) *labels.Controller {
+// label makes what keeps the labels of namespaces. Who looks after a namespace hears in an event of
+// a label that cannot be written because of its owner.
+func (r *replica) label() {
+	rules := r.c.Labels()
 	c := labels.New(labels.Options{
-		Rules: rules, Enforcement: enforcement, Templates: set.Snapshot, Namespaces: ns.AllLabelled, Namespace: ns.Labelled, Ready: ready, Logger: log,
-		Write: labels.Writer{Client: writer, Rules: rules}.Write, Held: held,
+		Rules: rules, Enforcement: r.enforcement, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllLabelled, Namespace: r.namespaces.Labelled,
+		Ready: r.mayWrite, Logger: r.logger("labels"), Write: labels.Writer{Client: r.unlimited, Rules: rules}.Write,
+		Held: func(namespace, label string, err error) {
+			r.recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
+		},
 	})
-	set.OnChange(func(*templates.Set) { c.Changed() })
-	ns.OnChange(c.NamespaceChanged)
-	return c
+	r.set.OnChange(func(*templates.Set) { c.Changed() })
+	r.namespaces.OnChange(c.NamespaceChanged)
+	if r.namespaced != nil {
+		r.namespaced.OnChange(c.NamespaceChanged)
+	}
+	if r.prover != nil {
+		r.prover.OnChange(c.Changed)
+	}
+	r.registry.MustRegister(c)
+	r.run(r.leaving.until(c.Run))
 }
 
 // labelHeld says what to do about a label that Pillion cannot write.

@@ -26,7 +26,7 @@ import (
 
 // assembledReplica returns a replica that has not begun to run, with everything switched on and flags
 // of its own, and the registry of its metrics.
-func assembledReplica(t *testing.T, flags ...string) (*servedParts, *prometheus.Registry) {
+func assembledReplica(t *testing.T, flags ...string) (*replica, *prometheus.Registry) {
 	t.Helper()
 	var c serveConfig
 	cmd := &cobra.Command{RunE: func(cmd *cobra.Command, _ []string) error { return c.load(cmd.Flags()) }}

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -21,28 +17,31 @@ type namespacedTemplates struct {
 	served bool
 }
 
-// newNamespacedTemplates attaches the templates of namespaces to the set. Where they are not served it
-// only says so in their statuses. It returns nil where no templates of the cluster are.
-func newNamespacedTemplates(c serveConfig, client kubernetes.Interface, metadataClient metadata.Interface, compile templates.Options, set *store.Templates, log *slog.Logger) *namespacedTemplates {
+// readNamespaced attaches the templates of namespaces to the set. Where they are not served it only
+// says so in their statuses.
+func (r *replica) readNamespaced() {
+	c := r.c
 	if !c.ClusterTemplates {
-		return nil
+		return
 	}
-	n := &namespacedTemplates{
+	log := r.logger("templates of namespaces")
+	r.namespaced = &namespacedTemplates{
 		Namespaced: store.NewNamespaced(store.NamespacedOptions{
-			Metadata: metadataClient, Group: c.Prefix, Compile: compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
+			Metadata: r.metadata, Group: c.Prefix, Compile: r.compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
 			SwitchedOff: !c.NamespacedTemplates, Excluded: c.Excluded,
 			Read: func(ctx context.Context, namespace, name string) ([]byte, error) {
-				return client.CoreV1().RESTClient().Get().AbsPath("/apis", c.Prefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
+				return r.client.CoreV1().RESTClient().Get().AbsPath("/apis", c.Prefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
 					SetHeader("Accept", "application/json").DoRaw(ctx)
 			},
 		}),
-		status: store.NewNamespacedStatusWriter(metadataClient, c.Prefix, log),
+		status: store.NewNamespacedStatusWriter(r.metadata, c.Prefix, log),
+		served: c.NamespacedTemplates,
 	}
-	if n.served = c.NamespacedTemplates; n.served {
-		set.Attach(n.Namespaced)
+	if c.NamespacedTemplates {
+		r.set.Attach(r.namespaced.Namespaced)
 	}
-	n.OnVerdicts(n.status.Observe)
-	return n
+	r.namespaced.OnVerdicts(r.namespaced.status.Observe)
+	r.registry.MustRegister(r.namespaced)
 }
 
 // loaded is [store.Namespaced.Loaded]. Where templates of namespaces are not served it returns nil.
@@ -51,14 +50,6 @@ func (n *namespacedTemplates) loaded() error {
 		return nil
 	}
 	return n.Loaded()
-}
-
-// run follows the templates, and writes their statuses while it may.
-func (n *namespacedTemplates) run(mayWrite func() error) []func(context.Context) error {
-	if n == nil {
-		return nil
-	}
-	return []func(context.Context) error{n.Run, once(mayWrite, n.status.Run)}
 }
 
 // count returns how many templates a namespace has, for the guard; nil where they are not served.

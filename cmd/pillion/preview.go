@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -14,17 +13,14 @@ import (
 	"github.com/pillion-dev/pillion/webhook"
 )
 
-// addPreview adds the handlers that preview workloads and namespaces, if the settings want
-// them. They have memory and turns of their own, so that previews take nothing from pods.
-func addPreview(handlers map[string]http.Handler, c serveConfig, limits namespaceLimits, options webhook.PreviewOptions, o webhook.Options) {
-	if !c.Preview {
-		return
-	}
-	o.Memory, o.Advice = webhook.AdviceMemoryFor(c.MemoryLimit), true
-	options.Created, options.Refused = created, limits.refused
-	middleware, entries := webhook.NewMiddleware(o), c.Registration().Preview()
+// preview adds the handlers that preview workloads and namespaces. They have memory and turns of
+// their own, so that previews take nothing from pods.
+func (r *replica) preview(options webhook.PreviewOptions, o webhook.Options) {
+	o.Memory, o.Advice = webhook.AdviceMemoryFor(r.c.MemoryLimit), true
+	options.Created, options.Refused = created, r.limits.refused
+	middleware, entries := webhook.NewMiddleware(o), r.c.Registration().Preview()
 	for i, preview := range webhook.NewPreview(options, entries) {
-		handlers["/"+entries[i].Name] = middleware.Handler(preview)
+		r.handlers["/"+entries[i].Name] = middleware.Handler(preview)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -11,29 +10,31 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/clientset"
-	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// newProver returns the prover of the settings, or nil if they want none. Ready is about the
-// whole replica.
-func newProver(c serveConfig, config *rest.Config, ns *namespaces.Informer, ready func() error, log *slog.Logger) *proof.Prover {
+// prove makes the prover, if the settings want one.
+func (r *replica) prove() {
+	c := r.c
 	if !c.proves() {
-		return nil
+		return
 	}
 	// Any of several API servers may fail to call Pillion. Warnings about the proof's pod are for nobody.
-	config = clientset.ConnectingAnew(config)
+	config := clientset.ConnectingAnew(r.config)
 	config.WarningHandler = rest.NoWarnings{}
 	client := clientset.NewOrDie(config)
-	return proof.New(proof.Options{
-		Prefix: c.Prefix, Namespace: c.ProofNamespace, Ready: ready, Verifies: c.KeepRequired, TakeBackAfter: c.TakeBackAfter, Logger: log,
+	r.prover = proof.New(proof.Options{
+		Prefix: c.Prefix, Namespace: c.ProofNamespace, Verifies: c.KeepRequired, TakeBackAfter: c.TakeBackAfter, Logger: r.logger("proof"),
+		Ready:   func() error { return r.server.Ready() },
 		Timeout: c.ReviewTimeout + 5*time.Second,
 		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 			return client.CoreV1().Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		},
-		Exists: func() bool { _, ok := ns.Cached(c.ProofNamespace); return ok },
+		Exists: func() bool { _, ok := r.namespaces.Cached(c.ProofNamespace); return ok },
 	})
+	r.registry.MustRegister(r.prover)
+	r.run(r.prover.Run)
 }
 
 // withoutProof returns the set without the built-in templates of proofs, which are nobody's to
@@ -47,13 +48,10 @@ func withoutProof(set *templates.Set) *templates.Set {
 // proofSource is how messages call the source of the built-in templates.
 const proofSource = "proof template of Pillion itself"
 
-// enforcing returns the function that says whether Pillion enforces what asks. The prover may
-// be nil.
-func (c serveConfig) enforcing(prover *proof.Prover) func() proof.Enforcement {
-	if prover == nil { // by hand only: what another setting enforced is taken back
-		return func() proof.Enforcement {
-			return proof.Enforcement{TakeBack: c.Enforcement == enforcementManual}
-		}
+// enforcement says whether Pillion enforces what asks.
+func (r *replica) enforcement() proof.Enforcement {
+	if r.prover == nil { // by hand only: what another setting enforced is taken back
+		return proof.Enforcement{TakeBack: r.c.Enforcement == enforcementManual}
 	}
-	return prover.Enforcement
+	return r.prover.Enforcement()
 }

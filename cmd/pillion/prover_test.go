@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/pillion-dev/pillion/controller/follow/followtest"
+	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
@@ -27,10 +29,11 @@ func running(t *testing.T, args ...string) *store.Templates {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, _, err := liveSet(c, templates.Options{Prefix: c.Prefix}, nil, func(string) bool { return false }, slog.New(slog.DiscardHandler))
-	if err != nil {
+	r := replica{c: c, compile: templates.Options{Prefix: c.Prefix}, namespaces: namespaces.New(namespaces.Options{Client: followtest.New()}), log: slog.New(slog.DiscardHandler)}
+	if err := r.readTemplates(); err != nil {
 		t.Fatal(err)
 	}
+	set := r.set
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- set.Run(ctx) }()

@@ -2,16 +2,9 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"errors"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-
-	"github.com/pillion-dev/pillion/controller/clientset"
-	"github.com/pillion-dev/pillion/controller/namespaces"
-	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/upgradegate"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/controller/waiting"
@@ -19,47 +12,35 @@ import (
 	"github.com/pillion-dev/pillion/webhook"
 )
 
-// namedIn reports whether namespaces name a template.
-func (c serveConfig) namedIn(ns *namespaces.Informer) func(template string) bool {
-	return func(template string) bool {
-		return len(c.Usage().Naming([]string{template}, ns.All())) > 0
-	}
+// named reports whether namespaces name a template.
+func (r *replica) named(template string) bool {
+	return len(r.c.Usage().Naming([]string{template}, r.namespaces.All())) > 0
 }
 
-// readsWorkloads has the webhooks read workloads, if the settings let them.
-func (c serveConfig) readsWorkloads(config *rest.Config, ns *namespaces.Informer, guard *webhook.GuardOptions, preview *webhook.PreviewOptions) {
-	if !c.ReadWorkloads {
+// countUsage makes the counter of what namespaces use.
+func (r *replica) countUsage() {
+	r.counter = usage.NewCounter(usage.CounterOptions{Rules: r.c.Usage(), Templates: r.set.Snapshot, Namespaces: r.namespaces.All, Ready: r.current})
+	r.registry.MustRegister(r.counter)
+	r.set.OnChange(func(*templates.Set) { r.counter.Changed() })
+	r.counter.OnCount(func(usage.Count) { r.set.UsageChanged() })
+	r.namespaces.OnChange(func(string) { r.counter.Changed() })
+	r.run(r.counter.Run)
+}
+
+// gateUpgrades makes the check that no template in use is missing, and what records those.
+func (r *replica) gateUpgrades() {
+	if r.c.InUse == "" {
 		return
 	}
-	client := clientset.NewOrDie(config) // of its own: nothing else waits for pages of workloads
-	w := usage.NewWorkloads(client.CoreV1().RESTClient(), c.Usage(), ns.Cached)
-	guard.Workloads, preview.Workloads = w.Naming, w.In
-}
-
-// newCounter returns the counter of what namespaces use. It hears of changes of templates
-// and namespaces.
-func newCounter(c serveConfig, set *store.Templates, ns *namespaces.Informer, ready func() error, registry prometheus.Registerer) *usage.Counter {
-	counter := usage.NewCounter(usage.CounterOptions{Rules: c.Usage(), Templates: set.Snapshot, Namespaces: ns.All, Ready: ready})
-	registry.MustRegister(counter)
-	set.OnChange(func(*templates.Set) { counter.Changed() })
-	counter.OnCount(func(usage.Count) { set.UsageChanged() })
-	ns.OnChange(func(string) { counter.Changed() })
-	return counter
-}
-
-// newUpgradeGate returns the check that no template in use is missing, and the function that
-// records the templates in use.
-func newUpgradeGate(c serveConfig, client kubernetes.Interface, counter *usage.Counter, ns *namespaces.Informer, serving func() error, registry prometheus.Registerer, log *slog.Logger) ([]webhook.Check, func(context.Context) error) {
-	if c.InUse == "" {
-		return nil, func(ctx context.Context) error { <-ctx.Done(); return nil }
-	}
 	gate := upgradegate.New(upgradegate.Options{
-		ConfigMaps: client.CoreV1().ConfigMaps(c.Namespace), Name: c.InUse, Instance: instance(), Rules: c.Usage(),
-		Namespaces: ns.All, Allowed: c.AllowMissingTemplates, Serving: serving, Logger: log,
+		ConfigMaps: r.client.CoreV1().ConfigMaps(r.c.Namespace), Name: r.c.InUse, Instance: instance(), Rules: r.c.Usage(),
+		Namespaces: r.namespaces.All, Allowed: r.c.AllowMissingTemplates, Logger: r.logger("templates in use"),
+		Serving: func() error { return errors.Join(r.source.Ready(), r.loaded()) },
 	})
-	registry.MustRegister(gate)
-	counter.OnCount(gate.Counted)
-	return []webhook.Check{{Name: "templates in use", Ready: gate.Ready}}, gate.Run
+	r.registry.MustRegister(gate)
+	r.counter.OnCount(gate.Counted)
+	r.inUse = []webhook.Check{{Name: "templates in use", Ready: gate.Ready}}
+	r.run(gate.Run)
 }
 
 // checkAll returns what the checks say is missing, or nil.

@@ -63,7 +63,7 @@ func Apply(ctx context.Context, pod map[string]any, rec record.Record, plan merg
 	maps.Copy(written.Templates, rec.Templates)
 	maps.Copy(written.Required, rec.Required)
 	written.Root = rec.Root.Clone()
-	a.pod = a.object(podschema.Pod(), plan.Root, plan.Base, plan.Pod, pod, written.Root, nil)
+	a.pod = a.object(spot{change: plan.Root, t: podschema.Pod()}, plan.Base, plan.Pod, pod, written.Root)
 	if a.err != nil {
 		return Result{}, a.err
 	}

@@ -4,75 +4,63 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/pillion-dev/pillion/injector/merge"
-	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // inside brings a value that Pillion added as a whole up to date, place by
-// place, and returns it: w and now are it as wanted and as it is.
-func (a *run) inside(c *merge.Change, t *podschema.Type, w, now any, r *record.Place, at *location, keys []podschema.Key) any {
-	switch w := w.(type) {
+// place, and returns it.
+func (a *run) inside(s spot) any {
+	switch w := s.wanted.(type) {
 	case map[string]any:
-		if p, ok := now.(map[string]any); ok {
-			return a.insideObject(c, t, w, p, r, at, keys)
+		if now, ok := s.now.(map[string]any); ok {
+			return a.insideObject(s, w, now)
 		}
 	case []any:
-		if p, ok := now.([]any); ok {
-			return a.insideList(c, t, w, p, r, at)
+		if now, ok := s.now.([]any); ok {
+			return a.insideList(s, w, now)
 		}
 	}
-	a.warn(c, at)
-	return now
+	a.warn(s.change, s.at)
+	return s.now
 }
 
 // insideObject leaves the fields alone that name the item.
-func (a *run) insideObject(c *merge.Change, t *podschema.Type, w, now map[string]any, r *record.Place, at *location, keys []podschema.Key) map[string]any {
-	p := fields{now: now}
+func (a *run) insideObject(s spot, w, now map[string]any) map[string]any {
+	p, r := fields{now: now}, s.recorded()
 	for _, name := range slices.Sorted(maps.Keys(w)) {
-		wanted, here := w[name], at.field(name)
-		if wanted == nil || slices.ContainsFunc(keys, func(k podschema.Key) bool { return k.Name == name }) {
+		if w[name] == nil || s.item != nil && slices.ContainsFunc(s.item.Keys, func(k podschema.Key) bool { return k.Name == name }) {
 			continue
 		}
-		if v, put := a.part(c, t.Child(name), wanted, p.now[name], r.Child(name), here, nil); put {
-			a.put(&p, name, here, v)
-			r.Set(name, record.Whole(a.known, t.Child(name), v))
-		} else if v != nil {
-			p.set(name, v)
-			if r.Child(name) == nil {
-				r.Set(name, record.Whole(a.known, t.Child(name), v))
-			}
-		}
+		a.set(&p, spot{change: s.change, t: s.t.Child(name), wanted: w[name], now: p.now[name], in: r, segment: name, at: s.at.field(name)}, a.part)
 	}
 	return p.now
 }
 
-// part decides about one part of a value that Pillion added as a whole. It
-// returns a value to put there and true, or the value that is there.
-func (a *run) part(c *merge.Change, t *podschema.Type, wanted, now any, rc *record.Place, at *location, keys []podschema.Key) (any, bool) {
-	want := record.Whole(a.known, t, wanted)
-	for _, k := range keys {
-		want.Forget(k.Name)
-	}
+// part is settle for a part of a value that Pillion added as a whole.
+func (a *run) part(s spot) (v any, put bool) {
+	rc, want := s.recorded(), a.whole(s, s.wanted)
 	switch {
-	case rc == nil && now != nil && podschema.Equal(t, now, wanted):
-		return now, false
+	case rc == nil && s.now != nil && podschema.Equal(s.t, s.now, s.wanted):
+		s.in.Set(s.segment, a.whole(s, s.now))
+		return s.now, false
 	case rc == nil:
-		return wanted, true
 	case want.Same(rc):
 		return nil, false
-	case now == nil:
-		a.warn(c, at) // somebody took it out
+	case s.now == nil:
+		a.warn(s.change, s.at) // somebody took it out
 		return nil, false
-	case want.Wrote != "" || rc.Wrote != "":
-		return a.leaf(c, t, wanted, now, want, rc, at)
+	case want.Wrote == "" && rc.Wrote == "":
+		return a.inside(s), false
+	case !a.replaces(s, want):
+		return nil, false
 	}
-	return a.inside(c, t, wanted, now, rc, at, keys), false
+	s.in.Set(s.segment, want)
+	return s.wanted, true
 }
 
-func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *record.Place, at *location) []any {
-	id, ok := t.Identity()
+func (a *run) insideList(s spot, w, now []any) []any {
+	id, ok := s.t.Identity()
 	if !ok {
 		return now
 	}
@@ -82,6 +70,7 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 			keys[key] = true
 		}
 	}
+	r := s.recorded()
 	index := record.Match(r, id, now, keys)
 	p := &items{run: a, now: now}
 	absent, seen := map[int]bool{}, map[string]bool{}
@@ -103,24 +92,14 @@ func (a *run) insideList(c *merge.Change, t *podschema.Type, w, now []any, r *re
 			}
 		case !have:
 			if !record.OfItem(a.known, id, wanted).Same(rc) {
-				a.warn(c, at.end(key)) // somebody took it out
+				a.warn(s.change, s.at.end(key)) // somebody took it out
 			}
 		default:
-			here := at.item(key, i)
-			if v, put := a.part(c, id.Elem, wanted, p.now[i], rc, here, id.Keys); put {
-				a.emit(patch.Replace, here, v)
-				p.set(i, v)
-				r.Set(key, record.OfItem(a.known, id, v))
-			} else if v != nil {
-				p.set(i, v)
-				if rc == nil {
-					r.Set(key, record.OfItem(a.known, id, v))
-				}
-			}
+			p.replace(i, spot{change: s.change, t: id.Elem, item: &id, wanted: wanted, now: p.now[i], in: r, segment: key, at: s.at.item(key, i)}, a.part)
 		}
 	}
 	if len(absent) == 0 {
 		return p.now
 	}
-	return a.insert(id, w, p.now, absent, at)
+	return a.insert(id, w, p.now, absent, s.at)
 }

@@ -12,13 +12,14 @@ import (
 
 // list applies the changes to a list whose items have keys: items that are
 // there are changed first, then those that go are taken out, then absent ones
-// are put in.
-func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.Place, at *location) []any {
-	id, ok := t.Identity()
+// are put in. B, w and now are it in the base pod, as wanted, and as it is. R is its place.
+func (a *run) list(s spot, b, w, now []any, r *record.Place) []any {
+	id, ok := s.t.Identity()
 	if !ok {
-		return p
+		return now
 	}
-	l := &items{run: a, id: id, change: c, base: b, wanted: w, now: p, record: r, at: at}
+	c := s.change
+	l := &items{run: a, id: id, change: c, base: b, wanted: w, now: now, record: r, at: s.at}
 	l.wants = podschema.IndexIn(id, w, c.In)
 	l.was, l.earlier = countedIn(id, b, c.In)
 	l.findNow()
@@ -32,7 +33,7 @@ func (a *run) list(t *podschema.Type, c *merge.Change, b, w, p []any, r *record.
 	going, absent := map[string]bool{}, map[string]bool{}
 	for _, key := range c.Segments() {
 		if a.interrupted() {
-			return p
+			return now
 		}
 		child := c.In[key]
 		_, have := l.index[key]
@@ -157,22 +158,14 @@ func (l *items) undo() (left map[string]bool) {
 	return left
 }
 
-// written returns the place of an item that is written now, behind so many of its key.
-func (l *items) written(key string, v any, c *merge.Change, behind int) *record.Place {
-	rc := l.record.Child(key)
-	var was any
-	i, had := l.was[key]
-	if had {
-		was = l.base[i]
-	}
-	place := written(record.OfItem(l.known, l.id, v), rc, was, had && c.Do != merge.Beside)
+// stands notes how many of its key stand in front of an item that was written.
+func (l *items) stands(place *record.Place, c *merge.Change, behind int) {
 	switch {
 	case c.Do == merge.Beside:
 		place.Behind = max(behind, 1) // somebody may have put it in front
 	case len(place.Was) > 0:
 		place.Behind = behind
 	}
-	return place
 }
 
 // set puts an item into the list, which is copied once.
@@ -183,52 +176,40 @@ func (l *items) set(i int, v any) {
 	l.now[i] = v
 }
 
+// replace gives an item what settle says, and reports whether that was to be put there.
+func (l *items) replace(i int, s spot, settle func(spot) (any, bool)) bool {
+	v, put := settle(s)
+	if put {
+		l.emit(patch.Replace, s.at, v)
+	}
+	if v != nil {
+		l.set(i, v)
+	}
+	return put
+}
+
+// spot returns the spot of an item but for what the pod has there. The plan has it.
+func (l *items) spot(key string) spot {
+	s := spot{change: l.change.In[key], t: l.id.Elem, item: &l.id, wanted: l.wanted[l.wants[key]], in: l.record, segment: key}
+	if i, had := l.was[key]; had {
+		s.was, s.had = l.base[i], true
+	}
+	return s
+}
+
 // update applies the changes to an item that the pod has.
 func (l *items) update(key string, c *merge.Change) {
 	i := l.index[key]
-	rc := l.record.Child(key)
-	var was any
-	wasAt, had := l.was[key]
-	if had {
-		was = l.base[wasAt]
-	}
-	wantsAt, ok := l.wants[key]
-	if !ok {
+	if _, ok := l.wants[key]; !ok || c.Writes() && l.id.Set() { // the key of a set's item is the value
 		return
 	}
-	wanted := l.wanted[wantsAt]
-	if !rc.Owns() {
+	if !l.record.Child(key).Owns() {
 		i = l.counts[key]
 	}
-	at := l.at.item(key, i)
-	switch {
-	case c.Writes() && l.id.Set():
-		// The key is the value.
-	case c.Writes():
-		if v, write := l.value(c, l.id.Elem, wanted, l.now[i], record.OfItem(l.known, l.id, wanted), rc, at, l.id.Keys); write {
-			l.emit(patch.Replace, at, v)
-			l.set(i, v)
-			l.record.Set(key, l.written(key, v, c, l.before[i]))
-		} else if v != nil {
-			l.set(i, v)
-		}
-	case rc.Owns():
-		if !c.Edits() {
-			return
-		}
-		if !unchanged(rc, l.id.Elem, l.now[i]) {
-			l.warn(c, at)
-			return
-		}
-		l.emit(patch.Replace, at, wanted)
-		l.set(i, wanted)
-		l.record.Set(key, l.anew(c, l.id.Elem, was, wanted))
-	default:
-		rc = l.record.Enter(key)
-		l.set(i, l.descend(l.id.Elem, c, was, wanted, l.now[i], rc, at))
-		if rc.Empty() {
-			l.record.Forget(key)
-		}
+	s := l.spot(key)
+	s.now, s.at = l.now[i], l.at.item(key, i)
+	if l.replace(i, s, l.settle) && c.Writes() {
+		l.stands(s.recorded(), c, l.before[i])
 	}
 }
 
@@ -289,26 +270,22 @@ func (l *items) putIn(absent map[string]bool) {
 		return ok && absent[key] && (!l.change.In[key].Writes() || l.change.In[key].Do == merge.Beside)
 	})
 	for key := range absent {
-		wantsAt, ok := l.wants[key]
-		if !ok {
+		if _, ok := l.wants[key]; !ok {
 			continue
 		}
-		c := l.change.In[key]
-		if c.Writes() {
-			behind := 0
-			if wasAt, had := l.was[key]; had {
-				if behind = l.earlier[wasAt]; c.Do == merge.Beside {
-					behind++
-				}
+		s := l.spot(key)
+		if !s.change.Writes() {
+			l.record.Set(key, l.anew(s))
+			continue
+		}
+		behind := 0
+		if s.had {
+			if behind = l.earlier[l.was[key]]; s.change.Do == merge.Beside {
+				behind++
 			}
-			l.record.Set(key, l.written(key, l.wanted[wantsAt], c, behind))
-			continue
 		}
-		var was any
-		if wasAt, had := l.was[key]; had {
-			was = l.base[wasAt]
-		}
-		l.record.Set(key, l.anew(c, l.id.Elem, was, l.wanted[wantsAt]))
+		l.settle(s)
+		l.stands(s.recorded(), s.change, behind)
 	}
 }
 

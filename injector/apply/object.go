@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"maps"
 
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -10,12 +9,14 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// object applies the changes to an object of type t: b, w and p are it in the
-// base pod, as wanted, and as it is now.
-func (a *run) object(t *podschema.Type, c *merge.Change, b, w, now map[string]any, r *record.Place, at *location) map[string]any {
+// object applies the changes to an object: b, w and now are it in the base pod, as wanted, and as
+// it is. R is its place.
+func (a *run) object(s spot, b, w, now map[string]any, r *record.Place) map[string]any {
 	p := fields{now: now}
-	for _, name := range c.Segments() {
-		a.field(t, c.In[name], name, b, w, &p, r, at.field(name))
+	for _, name := range s.change.Segments() {
+		f := spot{change: s.change.In[name], t: s.t.Child(name), wanted: w[name], in: r, segment: name, at: s.at.field(name)}
+		f.was, f.had = b[name]
+		a.field(f, &p)
 	}
 	return p.now
 }
@@ -46,125 +47,56 @@ func (f *fields) remove(name string) {
 	delete(f.now, name)
 }
 
-func (a *run) field(t *podschema.Type, c *merge.Change, name string, b, w map[string]any, p *fields, r *record.Place, at *location) {
-	ft, rc := t.Child(name), r.Child(name)
-	was, had := b[name]
-	now, has := p.now[name]
-	switch c.Do {
+func (a *run) field(s spot, p *fields) {
+	rc := s.recorded()
+	var has bool
+	s.now, has = p.now[s.segment]
+	switch s.change.Do {
 	case merge.Expect:
 		if rc.Empty() {
-			place := expected(c, ft)
-			if had {
-				place.Was = []any{was}
+			place := expected(s.change, s.t)
+			if s.had {
+				place.Was = []any{s.was}
 			}
-			r.Set(name, place)
-		} else if ft != nil && ft.Kind() == podschema.Map {
-			expectIn(c, ft, rc)
+			s.in.Set(s.segment, place)
+		} else if s.t != nil && s.t.Kind() == podschema.Map {
+			expectIn(s.change, s.t, rc)
 		}
 	case merge.Renew:
 		if rc.Owns() {
 			return
 		}
 		if has {
-			a.emit(patch.Remove, at, nil)
-			p.remove(name)
+			a.emit(patch.Remove, s.at, nil)
+			p.remove(s.segment)
 		}
 		place := &record.Place{Added: true}
-		if had {
-			place.Was = []any{was}
+		if s.had {
+			place.Was = []any{s.was}
 		}
-		r.Set(name, place)
+		s.in.Set(s.segment, place)
 	case merge.Remove:
 		switch {
 		case rc.Gone(): // what stands there now, somebody put back
 			return
-		case rc.Owns() && now != nil && !unchanged(rc, ft, now):
-			a.warn(c, at)
+		case rc.Owns() && s.now != nil && !unchanged(rc, s.t, s.now):
+			a.warn(s.change, s.at)
 			return
 		case has:
-			a.emit(patch.Remove, at, nil)
-			p.remove(name)
+			a.emit(patch.Remove, s.at, nil)
+			p.remove(s.segment)
 		}
-		r.Set(name, &record.Place{Was: []any{was}})
-	case merge.Write, merge.Join:
-		if v, write := a.value(c, ft, w[name], now, record.Whole(a.known, ft, w[name]), rc, at, nil); write {
-			a.put(p, name, at, v)
-			r.Set(name, written(record.Whole(a.known, ft, v), rc, was, had))
-		} else if v != nil {
-			p.set(name, v)
-		}
+		s.in.Set(s.segment, &record.Place{Was: []any{s.was}})
 	default:
-		a.around(t, c, name, b, w, p, r, at)
+		a.set(p, s, a.settle)
 	}
 }
 
-// around applies the changes in a field that as a whole is not the plan's.
-func (a *run) around(t *podschema.Type, c *merge.Change, name string, b, w map[string]any, p *fields, r *record.Place, at *location) {
-	ft, rc := t.Child(name), r.Child(name)
-	wanted, now := w[name], p.now[name]
-	if wanted == nil || c.Do == merge.Nothing && !c.Edits() && now == nil {
-		return
+// set gives a field what settle says.
+func (a *run) set(p *fields, s spot, settle func(spot) (any, bool)) {
+	if v, put := settle(s); put {
+		a.put(p, s.segment, s.at, v)
+	} else if v != nil {
+		p.set(s.segment, v)
 	}
-	was, had := b[name]
-	switch {
-	case now == nil:
-		// The pod lacks the object that the places are in.
-		a.put(p, name, at, wanted)
-		place := a.anew(c, ft, was, wanted)
-		place.Made = place.Made || !had // a pod template can lack what the pod made of it has
-		if had && was == nil {
-			place.Was = []any{nil}
-		}
-		r.Set(name, place)
-	case rc.Owns():
-		// Pillion wrote the whole of it before, and wants places in it now.
-		if !c.Edits() {
-			return
-		}
-		if !unchanged(rc, ft, now) {
-			a.warn(c, at)
-			return
-		}
-		a.put(p, name, at, wanted)
-		r.Set(name, a.anew(c, ft, was, wanted))
-	default:
-		rc = r.Enter(name)
-		p.set(name, a.descend(ft, c, was, wanted, now, rc, at))
-		if rc.Empty() {
-			r.Forget(name)
-		}
-	}
-}
-
-// descend applies the changes in a value that the pod has.
-func (a *run) descend(t *podschema.Type, c *merge.Change, was, wanted, now any, r *record.Place, at *location) any {
-	switch w := wanted.(type) {
-	case map[string]any:
-		p, ok := now.(map[string]any)
-		b, _ := was.(map[string]any)
-		if ok {
-			return a.object(t, c, b, w, p, r, at)
-		}
-	case []any:
-		p, ok := now.([]any)
-		b, _ := was.([]any)
-		if ok {
-			return a.list(t, c, b, w, p, r, at)
-		}
-	}
-	return now
-}
-
-// anew is the place of a value that is put where the pod had none: as if the
-// changes had been made in it one by one.
-func (a *run) anew(c *merge.Change, t *podschema.Type, was, wanted any) *record.Place {
-	place := &record.Place{Made: c.Do == merge.Make}
-	var empty any = map[string]any{}
-	if _, ok := wanted.([]any); ok {
-		empty = []any{}
-	}
-	inner := &run{ctx: a.ctx, known: a.known, aside: true}
-	inner.descend(t, c, was, wanted, empty, place, nil)
-	a.err = cmp.Or(a.err, inner.err)
-	return place
 }

@@ -190,13 +190,10 @@ func (s *Server) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 				return
 			case <-tick.C:
 			}
-			switch {
-			case s.Away.Load(), time.Now().After(end):
+			if s.Away.Load() || time.Now().After(end) {
 				return
-			case s.Silent.Load() || number <= s.deaf.Load():
-				continue
 			}
-			for _, e := range s.since(from, time.Now().After(bookmark)) {
+			for _, e := range s.since(number, from, time.Now().After(bookmark)) {
 				if from = e.version; e.Type == watch.Bookmark {
 					bookmark = end
 				}
@@ -213,10 +210,15 @@ func (s *Server) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	return w, nil
 }
 
-// since returns what happened after a version, and a bookmark if the newest version is beyond that.
-func (s *Server) since(version int, bookmark bool) (news []event) {
+// since returns what a watch brings of what happened after a version, and a bookmark if the newest
+// version is beyond that.
+func (s *Server) since(number int64, version int, bookmark bool) (news []event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Under the lock: a watch that was made to bring nothing brings nothing that happens afterwards.
+	if s.Silent.Load() || number <= s.deaf.Load() {
+		return nil
+	}
 	for _, e := range s.history {
 		if e.version > version {
 			e.Object, version = e.Object.DeepCopyObject(), e.version

@@ -90,6 +90,7 @@ func TestALargeNamespaceIsReadAnewForTemplatesThatReadMore(t *testing.T) {
 			t.Fatalf("%v, %v", ns.Labels, err)
 		}
 		waitFor(t, "the namespace is known", func() bool { return labels.Knows(after, in("shop")) })
+		synctest.Wait() // listeners hear of it once the cache has it
 		if got := in("shop").Labels; !maps.Equal(got, map[string]string{"team": "x", "tier": "x"}) {
 			t.Errorf("the labels %v are kept", got)
 		}

@@ -89,6 +89,7 @@ func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testi
 		}
 		go i.Run(t.Context())
 		waitFor(t, "ready", func() bool { return i.Ready() == nil })
+		synctest.Wait() // until a fake watch stands: it tells nothing of before
 		if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace("shop", "b"), ""); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -75,28 +76,29 @@ func (w *tenants) namespaced(t *testing.T, objects ...runtime.Object) *Namespace
 // run follows the templates until all are read, and returns the set with them, and the reasons.
 func (w *tenants) run(t *testing.T, budget int64, cluster ...templates.Entry) (*templates.Set, map[string]string) {
 	t.Helper()
-	n := w.namespaced(t, w.meta...)
-	n.o.Budget = budget
-	store := New(Options{Logger: n.o.Logger})
-	store.set.Store(templates.NewSet(cluster))
-	store.Attach(n)
-	var mu sync.Mutex
+	var set *templates.Set
 	reasons := map[string]string{}
-	n.OnVerdicts(func(_ string, verdicts []Verdict) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, v := range verdicts {
-			reasons[v.Object.Name] = v.Reason
+	synctest.Test(t, func(t *testing.T) {
+		n := w.namespaced(t, w.meta...)
+		n.o.Budget = budget
+		store := New(Options{Logger: n.o.Logger})
+		store.set.Store(templates.NewSet(cluster))
+		store.Attach(n)
+		n.OnVerdicts(func(_ string, verdicts []Verdict) {
+			for _, v := range verdicts {
+				reasons[v.Object.Name] = v.Reason
+			}
+		})
+		stop := runtest.Start(t, n.Run)
+		for n.Loaded() != nil {
+			time.Sleep(time.Millisecond)
 		}
+		time.Sleep(200 * time.Millisecond) // those that find no room hear of it
+		synctest.Wait()
+		set = store.Snapshot()
+		stop()
 	})
-	defer runtest.Start(t, n.Run)()
-	for n.Loaded() != nil {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(200 * time.Millisecond) // those that find no room hear of it
-	mu.Lock()
-	defer mu.Unlock()
-	return store.Snapshot(), reasons
+	return set, reasons
 }
 
 func newTenants() *tenants { return &tenants{specs: map[string]string{}, reads: map[string]int{}} }

@@ -257,10 +257,10 @@ func TestAStolenTokenCanMakeNoTemplateThatIsInjected(t *testing.T) {
 
 	// A mirror that the thief makes injects nothing, and does not stay.
 	name := unique("thief")
-	_, err = api.Create(t.Context(), object(name, is), metav1.CreateOptions{})
-	expectNoError(t, err)
 	n := newNamespace(t, nil, nil)
 	began := time.Now()
+	_, err = api.Create(t.Context(), object(name, is), metav1.CreateOptions{})
+	expectNoError(t, err)
 	eventually(t, soon, func() error {
 		if _, err := n.preview(t, newPod("web", asking(name))); err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
 			t.Fatalf("a pod that asks for the thief's mirror: %v", err)

@@ -74,7 +74,7 @@ func TestThePodsOfWorkloadsAreAsTheCommandLineForetells(t *testing.T) {
 	one.apply(t)
 	two.apply(t)
 	n := newNamespace(t, nil, map[string]string{"team": team})
-	eventually(t, inForce, func() error {
+	eventually(t, soon, func() error {
 		pod := newPod("db-0", nil)
 		pod.Labels = map[string]string{"apps.kubernetes.io/pod-index": "0"}
 		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Any", Name: "any", UID: "1", Controller: new(true)}}

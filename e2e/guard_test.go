@@ -70,7 +70,7 @@ func TestATemplateThatANamespaceNamesIsDeletedOnlyWhenAnnotated(t *testing.T) {
 	t.Parallel()
 	m := served(t, sidecarSpec)
 	n := newNamespace(t, asking(m.name), nil)
-	eventually(t, inForce, func() error {
+	eventually(t, soon, func() error {
 		_, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name, "--dry-run=server")
 		if err == nil || !strings.Contains(stderr, n.name) || !strings.Contains(stderr, "(TemplateInUse)") {
 			return fmt.Errorf("the deletion: %v\n%s", err, stderr)
@@ -88,7 +88,7 @@ func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 	t.Parallel()
 	m := served(t, sidecarSpec)
 	var object v1alpha1.SidecarTemplate
-	eventually(t, inForce, func() error {
+	eventually(t, soon, func() error {
 		object = m.object(t)
 		if ready := meta.FindStatusCondition(object.Status.Conditions, "Ready"); ready == nil || ready.Status != metav1.ConditionTrue || ready.Reason != "Compiled" || object.Status.ObservedGeneration != object.Generation {
 			return fmt.Errorf("the status is %s", pretty(object.Status))

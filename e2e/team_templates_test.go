@@ -39,7 +39,7 @@ func (n *namespace) waitReady(t *testing.T, name, want string) {
 
 func (n *namespace) waitReadyOf(t *testing.T, prefix, name, want string) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, soon, func() error {
 		if reason, message := n.ready(t, prefix, name); reason != want {
 			return fmt.Errorf("template %s of %s is %q (%s), want %s", name, n.name, reason, message, want)
 		}
@@ -89,7 +89,7 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 			t.Fatalf("%v\n%s", err, stderr)
 		}
 	}
-	eventually(t, 10*time.Second, func() error { // roles are aggregated
+	eventually(t, soon, func() error { // roles are aggregated
 		_, stderr, err := as("", "get", "nsct", "-n", n.name)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, stderr)
@@ -107,7 +107,7 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	// Pods that ask for nothing reach Pillion, because the namespace gets its label.
 	apply(ownTemplate("matching", "  match: {podSelector: {matchLabels: {mesh: 'on'}}}\n"))
 	n.waitReady(t, "matching", "Compiled")
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, soon, func() error {
 		if label := must(t, "", "kubectl", "get", "namespace", n.name, "-o", "jsonpath={.metadata.labels.pillion\\.dev/injection}"); label != "enabled" {
 			return fmt.Errorf("the label is %q", label)
 		}
@@ -157,7 +157,7 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	for i := range 17 {
 		apply(ownTemplate(fmt.Sprint("more-", i), ""))
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, soon, func() error {
 		_, stderr, err := as(ownTemplate("one-too-many", ""), "create", "--dry-run=server", "-n", n.name, "-f", "-")
 		if err == nil || !strings.Contains(stderr, "20 templates") {
 			return fmt.Errorf("%v %s", err, stderr)
@@ -167,7 +167,7 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	for _, name := range []string{"own", "matching", m.name} {
 		must(t, "", "kubectl", "delete", "nsct", name, "-n", n.name)
 	}
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, soon, func() error {
 		if _, err := n.preview(t, newPod("gone", asking("own"))); err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
 			return fmt.Errorf("a template that is gone: %v", err)
 		}

@@ -76,7 +76,7 @@ func poster(server net.Listener) func() (closes bool, err error) {
 func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
-	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: 2 * time.Second, ShutdownTimeout: 10 * time.Second})
+	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: time.Hour, ShutdownTimeout: 10 * time.Second})
 
 	post := poster(webhook)
 	eventually(t, "it serves, and keeps connections", func() bool {
@@ -90,6 +90,17 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 			t.Errorf("while stopping: %v (the connection is closed: %v), want an answer that closes it", err, closes)
 		}
 	}
+	_ = webhook.Close() // which ends the delay
+	<-ended
+}
+
+func TestToStopOnceTheDelayIsOverIsNoError(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	_, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: 100 * time.Millisecond, ShutdownTimeout: time.Minute})
+	post := poster(webhook)
+	eventually(t, "it serves", func() bool { _, err := post(); return err == nil })
+	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
@@ -99,7 +110,9 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 	t.Parallel()
 	var missing atomic.Pointer[error]
+	var checks atomic.Int64
 	s, webhook, _, _ := startServer(t, t.Context(), ServerOptions{Checks: []Check{{"caches", func() error {
+		checks.Add(1)
 		if err := missing.Load(); err != nil {
 			return *err
 		}
@@ -112,7 +125,7 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 		closes, err := post()
 		return err == nil && !closes
 	})
-	time.Sleep(3 * readyInterval) // it has seen itself ready
+	eventually(t, "it has seen itself ready", func() bool { return checks.Load() > 1 }) // the first check is over
 	idle, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)

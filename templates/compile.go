@@ -533,8 +533,7 @@ func (c *compiler) fragment(t *Template, at *manifest.Path) {
 		c.problem(at, "cannot be read: "+show.Plain(err.Error()))
 		return
 	}
-	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
-	if t.tree = f.compile(v, here{at: at, typ: podschema.Pod(), env: c.env}); len(c.problems) == 0 {
+	if t.tree = c.node(v, here{at: at, typ: podschema.Pod(), env: c.env}); len(c.problems) == 0 {
 		t.rendered, t.sharedParts = share(t.tree)
 	}
 	t.reservedLine = map[string]int{}
@@ -551,8 +550,6 @@ func (c *compiler) unused(t *Template, at *manifest.Path) {
 		}
 	}
 }
-
-func (t *Template) fitting() fitting { return fitting{allowUnknownFields: t.spec.AllowUnknownFields} }
 
 // Name returns the template's name.
 func (t *Template) Name() string { return t.name }

@@ -22,7 +22,7 @@ func isDirective(key string) bool {
 
 // directives compiles the object's $if, and checks the directives that are for the
 // merge and returns them. The object's list has taken $for and $each.
-func (c *fragmentCompiler) directives(v map[string]any, h here) (condition *expression.Expression, kept map[string]any) {
+func (c *compiler) directives(v map[string]any, h here) (condition *expression.Expression, kept map[string]any) {
 	forMerge := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		at := h.at.Field(key)
@@ -57,7 +57,7 @@ func (c *fragmentCompiler) directives(v map[string]any, h here) (condition *expr
 }
 
 // unsetFields checks that a pod has the fields that $unset names.
-func (c *fragmentCompiler) unsetFields(v map[string]any, h here) {
+func (c *compiler) unsetFields(v map[string]any, h here) {
 	if h.typ == nil || h.typ.Kind() != podschema.Struct {
 		return
 	}
@@ -69,7 +69,7 @@ func (c *fragmentCompiler) unsetFields(v map[string]any, h here) {
 }
 
 // condition compiles an $if.
-func (c *fragmentCompiler) condition(v any, at *manifest.Path, env *expression.Environment) *expression.Expression {
+func (c *compiler) condition(v any, at *manifest.Path, env *expression.Environment) *expression.Expression {
 	source, ok := v.(string)
 	if !ok {
 		if b, isBool := v.(bool); isBool {

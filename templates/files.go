@@ -72,7 +72,6 @@ func (c *compiler) files(t *Template, at, inject *manifest.Path) {
 	if !mounts.found && !mounts.computed {
 		c.warn(at, fmt.Sprintf("no container mounts the files; mount them with volumeMounts: [{name: %s, mountPath: …}]", t.name+filesVolume))
 	}
-	f := &fragmentCompiler{compiler: c, allowUnknownFields: t.spec.AllowUnknownFields}
 	s := &sharing{parts: t.sharedParts}
 	for _, name := range slices.Sorted(maps.Keys(t.spec.Files)) {
 		here := here{at: at.Field(name), typ: podschema.At("metadata.annotations").Elem(), env: c.env, pod: []string{"metadata", "annotations", name}}
@@ -81,7 +80,7 @@ func (c *compiler) files(t *Template, at, inject *manifest.Path) {
 			c.problem(here.at, fmt.Sprintf("must be at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit, because an annotation of that name holds the file; got %s", show.Value(name)))
 			continue
 		}
-		text := f.text(t.spec.Files[name], here)
+		text := c.text(t.spec.Files[name], here)
 		if text == nil {
 			continue
 		}

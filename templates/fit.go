@@ -15,40 +15,38 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// fitting turns values into what the pod's schema wants.
-type fitting struct{ allowUnknownFields bool }
-
 // fit returns v as a value of the type t, which is nil for a field that this
 // build does not know. Nil leaves the field out. Its error is a [*misfit].
-func (f fitting) fit(v any, t *podschema.Type) (any, error) {
+func (t *Template) fit(v any, typ *podschema.Type) (any, error) {
 	m, isObject := v.(map[string]any)
 	l, isList := v.([]any)
 	switch {
 	case v == nil:
 		return nil, nil
-	case isObject && (t == nil || t.Kind() == podschema.Struct || t.Kind() == podschema.Map):
-		return f.fitEntries(m, t)
-	case isList && (t == nil || t.Kind() == podschema.List):
-		return f.fitItems(l, t)
-	case t == nil:
+	case isObject && (typ == nil || typ.Kind() == podschema.Struct || typ.Kind() == podschema.Map):
+		return t.fitEntries(m, typ)
+	case isList && typ == nil:
+		return t.fitItems(l, nil)
+	case isList && typ.Kind() == podschema.List:
+		return t.fitItems(l, typ.Elem())
+	case typ == nil:
 		return v, nil
-	case t.Kind() == podschema.Scalar:
-		return fitScalar(v, t)
+	case typ.Kind() == podschema.Scalar:
+		return fitScalar(v, typ)
 	}
-	return nil, &misfit{value: v, want: t}
+	return nil, &misfit{value: v, want: typ}
 }
 
-func (f fitting) fitEntries(m map[string]any, t *podschema.Type) (any, error) {
+func (t *Template) fitEntries(m map[string]any, typ *podschema.Type) (any, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
-		value := m[key]
 		if directive.Is(key) {
 			return nil, &misfit{gives: fmt.Sprintf("the key %s; no key of a value may begin with $", show.Value(key))}
 		}
-		elem, ok := entryType(t, key)
-		if !ok && !f.allowUnknownFields {
-			return nil, &misfit{gives: fmt.Sprintf("the unknown field %s%s", show.Value(key), nearest.Hint(key, t.FieldNames()))}
+		elem := typ.Child(key)
+		if elem == nil && typ != nil && !t.spec.AllowUnknownFields {
+			return nil, &misfit{gives: fmt.Sprintf("the unknown field %s%s", show.Value(key), nearest.Hint(key, typ.FieldNames()))}
 		}
-		fitted, err := f.fit(value, elem)
+		fitted, err := t.fit(m[key], elem)
 		if err != nil {
 			return nil, within(show.Value(key), err)
 		}
@@ -61,28 +59,13 @@ func (f fitting) fitEntries(m map[string]any, t *podschema.Type) (any, error) {
 	return m, nil
 }
 
-// entryType returns the type of a value in an object of the type t, and whether
-// t has that field at all.
-func entryType(t *podschema.Type, key string) (*podschema.Type, bool) {
-	switch {
-	case t == nil:
-		return nil, true
-	case t.Kind() == podschema.Map:
-		return t.Elem(), true
-	}
-	return t.Field(key)
-}
-
-func (f fitting) fitItems(l []any, t *podschema.Type) (any, error) {
-	var elem *podschema.Type
-	if t != nil {
-		elem = t.Elem()
-	}
+// fitItems is fit for each item of a list, without the items that are left out.
+func (t *Template) fitItems(l []any, elem *podschema.Type) ([]any, error) {
 	out := make([]any, 0, len(l))
 	for i, item := range l {
-		fitted, err := f.fit(item, elem)
+		fitted, err := t.fit(item, elem)
 		if err != nil {
-			return nil, withinItem(i, err)
+			return nil, within("item "+strconv.Itoa(i), err)
 		}
 		if fitted != nil {
 			out = append(out, fitted)
@@ -142,8 +125,6 @@ func within(what string, err error) error {
 	}
 	return err
 }
-
-func withinItem(i int, err error) error { return within("item "+strconv.Itoa(i), err) }
 
 // Error implements error.
 func (m *misfit) Error() string {

@@ -16,12 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// fragmentCompiler turns the manifest's inject into a tree.
-type fragmentCompiler struct {
-	*compiler
-	allowUnknownFields bool
-}
-
 // here is the place of the fragment that is being compiled.
 type here struct {
 	at  *manifest.Path
@@ -98,8 +92,8 @@ func forbidden(pod []string) string {
 	return "a template may set only " + fragmentRoots
 }
 
-// compile compiles the value v. It returns nil if v has problems.
-func (c *fragmentCompiler) compile(v any, h here) node {
+// node compiles a value of the fragment. It returns nil if v has problems.
+func (c *compiler) node(v any, h here) node {
 	switch v := v.(type) {
 	case map[string]any:
 		if h.isScalar() && slices.ContainsFunc(slices.Collect(maps.Keys(v)), isDirective) {
@@ -161,7 +155,7 @@ func takesText(t *podschema.Type) bool {
 }
 
 // constantScalar compiles a scalar without expressions.
-func (c *fragmentCompiler) constantScalar(v any, h here) node {
+func (c *compiler) constantScalar(v any, h here) node {
 	if h.typ == nil {
 		return &constant{at: h.at, value: v}
 	}
@@ -185,7 +179,7 @@ func (c *fragmentCompiler) constantScalar(v any, h here) node {
 }
 
 // text compiles a text, which may be an expression as a whole.
-func (c *fragmentCompiler) text(v string, h here) node {
+func (c *compiler) text(v string, h here) node {
 	parts, err := expression.Scan(v)
 	if err != nil {
 		c.problem(h.at, err.Error())
@@ -202,10 +196,10 @@ func (c *fragmentCompiler) text(v string, h here) node {
 	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
 		c.problem(h.at, fmt.Sprintf("must be %s; got text with an expression in it: let the expression stand alone", h.typ.Words()))
 	}
-	return &text{parts: c.textParts(v, parts, h), typ: h.typ}
+	return &text{parts: c.textParts(v, parts, h)}
 }
 
-func (c *fragmentCompiler) whole(v string, p expression.Part, h here) node {
+func (c *compiler) whole(v string, p expression.Part, h here) node {
 	if len(h.pod) == 0 || h.is("metadata") || h.is("spec") {
 		c.problem(h.at, "must be written out as an object")
 		return nil
@@ -225,7 +219,7 @@ func (c *fragmentCompiler) whole(v string, p expression.Part, h here) node {
 	return &whole{expression: e, typ: h.typ, item: item}
 }
 
-func (c *fragmentCompiler) textParts(v string, parts []expression.Part, h here) []textPart {
+func (c *compiler) textParts(v string, parts []expression.Part, h here) []textPart {
 	var compiled []textPart
 	for _, p := range parts {
 		if !p.IsExpr {
@@ -240,7 +234,7 @@ func (c *fragmentCompiler) textParts(v string, parts []expression.Part, h here) 
 }
 
 // mapping compiles an object. The object's list has taken $for and $each.
-func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
+func (c *compiler) mapping(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ}
 	m.condition, m.directives = c.directives(v, h)
 	whole := map[string]any{}
@@ -267,7 +261,7 @@ func (c *fragmentCompiler) mapping(v map[string]any, h here) node {
 }
 
 // directed compiles a scalar with directives of its own, an object in its place.
-func (c *fragmentCompiler) directed(v map[string]any, h here) node {
+func (c *compiler) directed(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ, scalar: true}
 	m.condition, m.directives = c.directives(v, h)
 	if len(m.directives) == 0 {
@@ -283,7 +277,7 @@ func (c *fragmentCompiler) directed(v map[string]any, h here) node {
 		c.problem(at.at, fmt.Sprintf("must be %s; got %s", h.typ.Words(), show.Kind(value)))
 		return nil
 	}
-	n := c.compile(value, at)
+	n := c.node(value, at)
 	if n == nil {
 		return nil
 	}
@@ -292,7 +286,7 @@ func (c *fragmentCompiler) directed(v map[string]any, h here) node {
 }
 
 // entry compiles one key of an object and its value.
-func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
+func (c *compiler) entry(key string, value any, h here) (entry, bool) {
 	at := h.at.Field(key)
 	parts, err := expression.Scan(key)
 	if err != nil {
@@ -310,8 +304,8 @@ func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 		c.problem(at, "no key may begin with $")
 		return entry{}, false
 	}
-	typ, ok := entryType(h.typ, literal)
-	if !ok && !c.allowUnknownFields {
+	typ := h.typ.Child(literal)
+	if typ == nil && h.typ != nil && !c.spec.AllowUnknownFields {
 		c.problem(at, "unknown field of a pod"+nearest.Hint(literal, h.typ.FieldNames()))
 		return entry{}, false
 	}
@@ -320,12 +314,12 @@ func (c *fragmentCompiler) entry(key string, value any, h here) (entry, bool) {
 		c.problem(at, why)
 		return entry{}, false
 	}
-	n := c.compile(value, below)
+	n := c.node(value, below)
 	return entry{key: literal, value: n}, n != nil
 }
 
 // computedEntry compiles a key with an expression in it.
-func (c *fragmentCompiler) computedEntry(key string, parts []expression.Part, value any, h here) (entry, bool) {
+func (c *compiler) computedEntry(key string, parts []expression.Part, value any, h here) (entry, bool) {
 	at := h.at.Field(key)
 	if h.typ != nil && h.typ.Kind() != podschema.Map {
 		c.problem(at, "keys with expressions are for maps such as labels; the key must be one of "+strings.Join(h.typ.FieldNames(), ", "))
@@ -334,16 +328,12 @@ func (c *fragmentCompiler) computedEntry(key string, parts []expression.Part, va
 	inKey := h
 	inKey.at = at
 	compiled := c.textParts(key, parts, inKey)
-	var elem *podschema.Type
-	if h.typ != nil {
-		elem = h.typ.Elem()
-	}
-	n := c.compile(value, h.in(key, elem))
+	n := c.node(value, h.in(key, h.typ.Child(key)))
 	return entry{key: key, text: compiled, value: n}, n != nil
 }
 
 // sequence compiles a list.
-func (c *fragmentCompiler) sequence(v []any, h here) node {
+func (c *compiler) sequence(v []any, h here) node {
 	q := &sequence{at: h.at, typ: h.typ}
 	var whole []any
 	isConstant := h.typ == nil || len(h.typ.Keys()) == 0
@@ -355,7 +345,7 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 			c.plainFields(object, below, h.typ)
 			value, below = c.repeats(object, &it, below)
 		}
-		if it.node = c.compile(value, below); it.node == nil {
+		if it.node = c.node(value, below); it.node == nil {
 			continue
 		}
 		q.items = append(q.items, it)
@@ -375,7 +365,7 @@ func (c *fragmentCompiler) sequence(v []any, h here) node {
 }
 
 // plainFields checks the fields of a list's item by which the merge tells what the item is.
-func (c *fragmentCompiler) plainFields(v map[string]any, h here, list *podschema.Type) {
+func (c *compiler) plainFields(v map[string]any, h here, list *podschema.Type) {
 	if list == nil {
 		return
 	}
@@ -396,7 +386,7 @@ const verifiedByName = "the final pod is verified to have the containers of a re
 
 // requiredSidecar checks an item of a list of containers: the verification has to
 // know the names of the containers that a required template injects.
-func (c *fragmentCompiler) requiredSidecar(v map[string]any, h here) {
+func (c *compiler) requiredSidecar(v map[string]any, h here) {
 	if !c.spec.Required || !h.isContainer() || v["image"] == nil {
 		return
 	}
@@ -410,7 +400,7 @@ func (c *fragmentCompiler) requiredSidecar(v map[string]any, h here) {
 }
 
 // repeats takes $for and $each off an item of a list.
-func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, here) {
+func (c *compiler) repeats(v map[string]any, it *item, h here) (any, here) {
 	forValue, hasFor := v[directive.For]
 	eachValue, hasEach := v[directive.Each]
 	if !hasFor && !hasEach {
@@ -435,7 +425,7 @@ func (c *fragmentCompiler) repeats(v map[string]any, it *item, h here) (any, her
 
 var loopText = regexp.MustCompile(`(?s)\A\s*([a-zA-Z_][a-zA-Z0-9_]*)\s+in\s+(.*\S)\s*\z`)
 
-func (c *fragmentCompiler) loop(v any, it *item, h here) here {
+func (c *compiler) loop(v any, it *item, h here) here {
 	at := h.at.Field(directive.For)
 	source, _ := v.(string)
 	found := loopText.FindStringSubmatchIndex(source)
@@ -452,7 +442,7 @@ func (c *fragmentCompiler) loop(v any, it *item, h here) here {
 	return c.bound(env, err, at, h)
 }
 
-func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) here {
+func (c *compiler) each(v any, rest map[string]any, it *item, h here) here {
 	at := h.at.Field(directive.Each)
 	which, _ := v.(string)
 	switch {
@@ -480,7 +470,7 @@ func (c *fragmentCompiler) each(v any, rest map[string]any, it *item, h here) he
 }
 
 // bound returns the place in an item whose environment has a further name.
-func (c *fragmentCompiler) bound(env *expression.Environment, err error, at *manifest.Path, h here) here {
+func (c *compiler) bound(env *expression.Environment, err error, at *manifest.Path, h here) here {
 	if err != nil {
 		c.problem(at, err.Error())
 		return h

@@ -277,11 +277,7 @@ func combine(into, from map[string]any, t *podschema.Type, where string) (map[st
 			into[key] = from[key]
 			continue
 		}
-		var elem *podschema.Type
-		if t != nil {
-			elem, _ = entryType(t, key)
-		}
-		combined, err := combineValue(there, from[key], elem, where+", "+key)
+		combined, err := combineValue(there, from[key], t.Child(key), where+", "+key)
 		if err != nil {
 			return nil, err
 		}
@@ -311,7 +307,7 @@ func combineValue(a, b any, t *podschema.Type, where string) (any, error) {
 // append to one variable both stay.
 func combineItems(a, b []any, t *podschema.Type, where string) ([]any, error) {
 	a = slices.Clone(a)
-	first := map[itemKey]int{}
+	first := map[string]int{}
 	for i, item := range a {
 		if key, ok := keyOf(t, item); ok {
 			if _, have := first[key]; !have {

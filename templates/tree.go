@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -34,10 +33,7 @@ func (c *constant) render(r *renderer, s *expression.Scope) (any, error) {
 }
 
 // text is a text with expressions in it.
-type text struct {
-	parts []textPart
-	typ   *podschema.Type
-}
+type text struct{ parts []textPart }
 
 // textPart is a literal, or an expression if there is one.
 type textPart struct {
@@ -46,11 +42,7 @@ type textPart struct {
 }
 
 func (t *text) render(r *renderer, s *expression.Scope) (any, error) {
-	joined, err := joinText(t.parts, s)
-	if err != nil {
-		return nil, err
-	}
-	return joined, nil
+	return joinText(t.parts, s)
 }
 
 func joinText(parts []textPart, s *expression.Scope) (string, error) {
@@ -87,25 +79,15 @@ func (w *whole) render(r *renderer, s *expression.Scope) (any, error) {
 		return nil, err
 	}
 	if items, isList := v.([]any); isList && w.item {
-		return w.splice(r, items)
+		fitted, err := r.template.fitItems(items, w.typ)
+		if err != nil {
+			return nil, w.failure(err)
+		}
+		return spliced(fitted), nil
 	}
-	fitted, err := r.template.fitting().fit(v, w.typ)
+	fitted, err := r.template.fit(v, w.typ)
 	if err != nil {
 		return nil, w.failure(err)
-	}
-	return fitted, nil
-}
-
-func (w *whole) splice(r *renderer, items []any) (any, error) {
-	fitted := make(spliced, 0, len(items))
-	for i, item := range items {
-		v, err := r.template.fitting().fit(item, w.typ)
-		if err != nil {
-			return nil, w.failure(withinItem(i, err))
-		}
-		if v != nil {
-			fitted = append(fitted, v)
-		}
 	}
 	return fitted, nil
 }
@@ -246,7 +228,7 @@ func (q *sequence) render(r *renderer, s *expression.Scope) (any, error) {
 type listSoFar struct {
 	items []any
 	// keys has for each key whether all items of it join a text.
-	keys map[itemKey]bool
+	keys map[string]bool
 }
 
 func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
@@ -301,7 +283,7 @@ func (q *sequence) advice(r *renderer, m map[string]any) string {
 
 func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 	for _, k := range q.typ.Keys() {
-		if v := keyValue(m, k); v == nil || v == "" {
+		if v := k.Value(m); v == nil || v == "" {
 			return fmt.Sprintf("an item of this list needs %s", k.Name)
 		}
 	}
@@ -309,55 +291,25 @@ func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 	if joins, twice := out.keys[key]; twice && !(joins && directive.Joins(m)) {
 		words := make([]string, len(q.typ.Keys()))
 		for i, k := range q.typ.Keys() {
-			words[i] = k.Name + " " + show.Value(fmt.Sprint(keyValue(m, k)))
+			words[i] = k.Name + " " + show.Value(fmt.Sprint(k.Value(m)))
 		}
 		return fmt.Sprintf("two items have the same %s", strings.Join(words, " and "))
 	}
 	if out.keys == nil {
-		out.keys = map[itemKey]bool{}
+		out.keys = map[string]bool{}
 	}
 	out.keys[key] = directive.Joins(m)
 	return ""
 }
 
-// itemKey is what tells an item of a list from others: the values of its key fields with
-// their types, since the text 80 is not the number.
-type itemKey string
-
-// keyOf returns the key of an item of a list of type t. It reports false for items that
-// cannot be told apart: scalars, and items of lists without keys.
-func keyOf(t *podschema.Type, v any) (itemKey, bool) {
-	m, ok := v.(map[string]any)
-	if !ok || t == nil || len(t.Keys()) == 0 {
+// keyOf returns the key of an item of a list of type t, "" for an item without the fields of
+// the key. It reports false for lists without keys.
+func keyOf(t *podschema.Type, item any) (key string, ok bool) {
+	if t == nil || len(t.Keys()) == 0 {
 		return "", false
 	}
-	var room [64]byte
-	b := room[:0]
-	for _, k := range t.Keys() {
-		if text, ok := keyValue(m, k).(string); ok {
-			b = strconv.AppendQuote(b, text)
-		} else {
-			b = fmt.Appendf(b, "%T %[1]v ", keyValue(m, k))
-		}
-	}
-	return itemKey(b), true
-}
-
-// keyValue returns an item's value of a key field, or what its absence stands for.
-func keyValue(m map[string]any, k podschema.Key) any {
-	if v := m[k.Name]; v != nil {
-		return v
-	}
-	return keyDefault(k)
-}
-
-// keyDefault returns the value that an absent key stands for, or nil. For names that the
-// API requires the schema has the empty text as the default, which is none here.
-func keyDefault(k podschema.Key) any {
-	if text, ok := k.Default.(string); ok && text != "" {
-		return text
-	}
-	return nil
+	key, _ = podschema.Identity{Keys: t.Keys()}.Key(item)
+	return key, true
 }
 
 func (q *sequence) renderLoop(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {

@@ -181,7 +181,7 @@ func (id Identity) AppendKey(b []byte, item any) ([]byte, bool) {
 		return b, false
 	}
 	for i, k := range id.Keys {
-		value, ok := keyText(k, object[k.Name])
+		value, ok := keyText(k.Value(object))
 		if !ok {
 			return b, false
 		}
@@ -236,10 +236,15 @@ func KeysIn[V any](id Identity, items []any, keys map[string]V) iter.Seq2[int, s
 // commaEscaper keeps the values of a key with several fields apart.
 var commaEscaper = strings.NewReplacer("~", "~0", ",", "~2")
 
-func keyText(k Key, v any) (string, bool) {
-	if v == nil {
-		v = k.Default
+// Value returns the value that an item has of the field, or what its absence stands for.
+func (k Key) Value(item map[string]any) any {
+	if v := item[k.Name]; v != nil {
+		return v
 	}
+	return k.Default
+}
+
+func keyText(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, v != ""

@@ -204,28 +204,16 @@ func rawObject(v ref.Val) (map[string]any, error) {
 // reducedTo returns a pod with what counts of one resource, and with the requests that the
 // API server would derive from limits.
 func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, error) {
-	pod := &corev1.Pod{}
-	add := func(list string, into *[]corev1.Container) error {
-		items, _ := spec[list].([]any)
-		for _, item := range items {
-			object, _ := item.(map[string]any)
-			var c corev1.Container
-			var err error
-			if c.Resources, err = resourcesOfContainer(object, name); err != nil {
-				return err
-			}
-			if policy, ok := object["restartPolicy"].(string); ok {
-				restart := corev1.ContainerRestartPolicy(policy)
-				c.RestartPolicy = &restart
-			}
-			*into = append(*into, c)
-		}
-		return nil
+	ofName := func(container map[string]any) (corev1.ResourceRequirements, error) {
+		return resourcesOfContainer(container, name)
 	}
-	if err := errors.Join(add("containers", &pod.Spec.Containers), add("initContainers", &pod.Spec.InitContainers)); err != nil {
+	pod := &corev1.Pod{}
+	var err, wrong error
+	pod.Spec.Containers, err = podschema.Containers(spec["containers"], ofName)
+	pod.Spec.InitContainers, wrong = podschema.Containers(spec["initContainers"], ofName)
+	if err := errors.Join(err, wrong); err != nil {
 		return nil, err
 	}
-	var err error
 	if pod.Spec.Overhead, err = amountIn(spec["overhead"], name); err != nil {
 		return nil, err
 	}

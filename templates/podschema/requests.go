@@ -1,6 +1,8 @@
 package podschema
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -63,7 +65,7 @@ func DerivedLimits(spec map[string]any) map[string]resource.Quantity {
 		if !requested {
 			request = made[key]
 		}
-		if derived[key] = sums[key]; request.Cmp(sums[key]) > 0 {
+		if derived[key] = sums[key]; request.Cmp(derived[key]) > 0 {
 			derived[key] = request
 		}
 	}
@@ -78,7 +80,7 @@ func IsPodResource(key string) bool {
 
 // Huge pages cannot be overcommitted: what is requested of them is the limit.
 func isHugePages(key string) bool {
-	return len(key) > len(corev1.ResourceHugePagesPrefix) && key[:len(corev1.ResourceHugePagesPrefix)] == corev1.ResourceHugePagesPrefix
+	return strings.HasPrefix(key, corev1.ResourceHugePagesPrefix)
 }
 
 // ContainerRequests is what the containers of a pod's spec request of each
@@ -86,13 +88,44 @@ func isHugePages(key string) bool {
 // if an init container does (KEP-753). A limit stands for the request that is absent.
 // Resources that no container requests are not in it.
 func ContainerRequests(spec map[string]any) map[string]resource.Quantity {
-	return quantities(resourcehelper.AggregateContainerRequests(demanding(spec, Requested), resourcehelper.PodResourcesOptions{}))
+	return sumOf(spec, Requested)
 }
 
 // ContainerLimits is the same of limits. A request stands for the limit that is absent:
 // a container is not held to less than it requests.
-func ContainerLimits(spec map[string]any) map[string]resource.Quantity {
-	return quantities(resourcehelper.AggregateContainerRequests(demanding(spec, Limited), resourcehelper.PodResourcesOptions{}))
+func ContainerLimits(spec map[string]any) map[string]resource.Quantity { return sumOf(spec, Limited) }
+
+func sumOf(spec map[string]any, of func(container map[string]any) corev1.ResourceList) map[string]resource.Quantity {
+	asRequests := func(container map[string]any) (corev1.ResourceRequirements, error) {
+		return corev1.ResourceRequirements{Requests: of(container)}, nil
+	}
+	pod := &corev1.Pod{}
+	pod.Spec.Containers, _ = Containers(spec["containers"], asRequests)
+	pod.Spec.InitContainers, _ = Containers(spec["initContainers"], asRequests)
+	sums := map[string]resource.Quantity{}
+	for key, q := range resourcehelper.AggregateContainerRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		sums[string(key)] = q
+	}
+	return sums
+}
+
+// Containers returns what counts for the resources of a pod of one of its lists of containers. The
+// error is that of resources.
+func Containers(list any, resources func(container map[string]any) (corev1.ResourceRequirements, error)) ([]corev1.Container, error) {
+	always := corev1.ContainerRestartPolicyAlways
+	var containers []corev1.Container
+	for _, c := range listOf(list) {
+		takes, err := resources(objectOf(c))
+		if err != nil {
+			return nil, err
+		}
+		container := corev1.Container{Resources: takes}
+		if objectOf(c)["restartPolicy"] == "Always" {
+			container.RestartPolicy = &always
+		}
+		containers = append(containers, container)
+	}
+	return containers, nil
 }
 
 // Requested returns what a container requests of each resource. A limit stands for the
@@ -118,31 +151,6 @@ func either(first, second map[string]any) corev1.ResourceList {
 		}
 	}
 	return list
-}
-
-// demanding returns a pod of which the library sees what each container takes, as requests.
-func demanding(spec map[string]any, of func(container map[string]any) corev1.ResourceList) *corev1.Pod {
-	pod := &corev1.Pod{}
-	always := corev1.ContainerRestartPolicyAlways
-	for _, c := range listOf(spec["containers"]) {
-		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: of(objectOf(c))}})
-	}
-	for _, c := range listOf(spec["initContainers"]) {
-		container := corev1.Container{Resources: corev1.ResourceRequirements{Requests: of(objectOf(c))}}
-		if objectOf(c)["restartPolicy"] == "Always" {
-			container.RestartPolicy = &always
-		}
-		pod.Spec.InitContainers = append(pod.Spec.InitContainers, container)
-	}
-	return pod
-}
-
-func quantities(list corev1.ResourceList) map[string]resource.Quantity {
-	all := make(map[string]resource.Quantity, len(list))
-	for key, q := range list {
-		all[string(key)] = q
-	}
-	return all
 }
 
 // SameQuantity reports whether v is a quantity equal to q.

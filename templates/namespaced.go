@@ -182,11 +182,10 @@ func (s *Set) following(places, own []int) []int {
 
 // and returns what both read.
 func (r *NamespaceReads) and(other *NamespaceReads) *NamespaceReads {
-	both := &NamespaceReads{selected: maps.Clone(r.selected), labels: maps.Clone(r.labels), annotations: maps.Clone(r.annotations), whole: r.whole || other.whole}
-	maps.Copy(both.selected, other.selected)
-	maps.Copy(both.labels, other.labels)
-	maps.Copy(both.annotations, other.annotations)
-	return both
+	return &NamespaceReads{
+		selected: r.selected.Union(other.selected), labels: r.labels.Union(other.labels), annotations: r.annotations.Union(other.annotations),
+		whole: r.whole || other.whole,
+	}
 }
 
 // WorkPerExpression is how many bytes an expression takes compiled, as a program.

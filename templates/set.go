@@ -145,7 +145,7 @@ func newSet(entries []Entry) *Set {
 // file notes how each entry is found.
 func (s *Set) file() {
 	matching, required, selecting := map[int]selected{}, map[int]selected{}, map[int]selected{}
-	s.reads = &NamespaceReads{selected: map[string]bool{}, labels: map[string]bool{}, annotations: map[string]bool{}}
+	s.reads = newNamespaceReads()
 	for place, e := range s.entries {
 		s.byName[e.Name] = place
 		s.reads.add(e)

@@ -12,7 +12,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
-	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -111,9 +110,7 @@ type filesMounts struct{ found, computed, declared bool }
 // for a volume of that name.
 func filesMountsOf(inject json.RawMessage, volume string) filesMounts {
 	var m filesMounts
-	fragment, _ := rawjson.Decode(inject)
-	object, _ := fragment.(map[string]any)
-	spec, _ := object["spec"].(map[string]any)
+	spec := injectedSpec(inject)
 	volumes, _ := spec["volumes"].([]any)
 	for _, v := range volumes {
 		item, _ := v.(map[string]any)

@@ -1,12 +1,12 @@
 package templates
 
 import (
-	"encoding/json"
 	"maps"
 	"regexp"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // Own tells by their names the containers and volumes that a required template renders,
@@ -66,34 +66,45 @@ func (e Entry) Own() Own {
 	if t := e.Known(); t != nil {
 		text = t.spec.Inject
 	}
-	var fragment map[string]any
-	_ = json.Unmarshal(text, &fragment) // the text of a broken template may be anything
-	spec, _ := fragment["spec"].(map[string]any)
+	spec := injectedSpec(text)
 	own := Own{containers: map[string]bool{}, podResources: spec["resources"] != nil}
-	for _, list := range []string{"initContainers", "containers"} {
+	for _, list := range containerLists {
 		items, _ := spec[list].([]any)
 		for _, item := range items {
 			container, _ := item.(map[string]any)
 			if name, ok := container["name"].(string); ok && container["image"] != nil {
 				own.containers[name] = true
-				own.mounted = append(own.mounted, renderedNames(container["volumeMounts"])...)
-				own.mounted = append(own.mounted, renderedNames(container["volumeDevices"])...)
+				own.mounted = append(own.mounted, renderedNames(container["volumeMounts"], "")...)
+				own.mounted = append(own.mounted, renderedNames(container["volumeDevices"], "")...)
 			}
 		}
 	}
-	own.volumes = renderedNames(spec["volumes"])
+	own.volumes = renderedNames(spec["volumes"], "")
 	return own
 }
 
-// renderedNames compiles the names of a list in a manifest to expressions for what they may be rendered to.
-func renderedNames(list any) []*regexp.Regexp {
+// injectedSpec returns the spec in a fragment as the manifest has it, as far as that is written out.
+// The fragment of a broken template may be anything.
+func injectedSpec(inject []byte) map[string]any {
+	v, _ := rawjson.Decode(inject)
+	fragment, _ := v.(map[string]any)
+	spec, _ := fragment["spec"].(map[string]any)
+	return spec
+}
+
+// renderedNames compiles the names of a list in a manifest to expressions for what they may be
+// rendered to. Items that are written out without the field with are left out, unless with is empty.
+func renderedNames(list any, with string) []*regexp.Regexp {
 	items, isList := list.([]any)
 	if !isList && list != nil {
 		items = []any{nil}
 	}
 	var names []*regexp.Regexp
 	for _, item := range items {
-		object, _ := item.(map[string]any)
+		object, isObject := item.(map[string]any)
+		if isObject && with != "" && object[with] == nil {
+			continue
+		}
 		name, ok := object["name"].(string)
 		if !ok {
 			name = "${name}" // an expression gives the item

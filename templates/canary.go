@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -158,17 +157,13 @@ func (t *Template) AsStable(stable *Template) (*Template, error) {
 }
 
 func (t *Template) compileAsStable(stable *Template) (*Template, error) {
-	text, err := json.Marshal(stable.spec)
-	if err != nil {
-		return nil, fmt.Errorf("reading the spec of the template %s: %w", stable.name, err)
-	}
-	spec, err := rawjson.Decode(text)
+	spec, err := rawOf(stable.spec)
 	if err != nil {
 		return nil, fmt.Errorf("reading the spec of the template %s: %w", stable.name, err)
 	}
 	object := map[string]any{
 		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind,
-		"metadata": map[string]any{"name": stable.name}, "spec": PromotedSpec(t.canary.spec, spec.(map[string]any)),
+		"metadata": map[string]any{"name": stable.name}, "spec": PromotedSpec(t.canary.spec, spec),
 	}
 	version, _, err := compileObject(object, nil, &manifest.Source{}, t.canary.options)
 	var mistakes *CompileError

@@ -18,15 +18,18 @@ func canonical(values map[string]any) (map[string]any, error) {
 	if len(values) == 0 {
 		return map[string]any{}, nil
 	}
-	data, err := json.Marshal(values)
+	return rawOf(values)
+}
+
+// rawOf returns what has the JSON of an object as raw JSON.
+func rawOf(object any) (map[string]any, error) {
+	data, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}
 	v, err := rawjson.Decode(data)
-	if err != nil {
-		return nil, err
-	}
-	return v.(map[string]any), nil
+	raw, _ := v.(map[string]any)
+	return raw, err
 }
 
 // valuesRead returns the installer's values that expressions read, each with its fields. Where
@@ -65,13 +68,9 @@ func hashOf(spec v1alpha1.SidecarTemplateSpec, values any, foreign []string) str
 	for i := range spec.Parameters {
 		spec.Parameters[i].Description, spec.Parameters[i].Example = "", nil
 	}
-	data, err := json.Marshal(spec)
+	object, err := rawOf(spec)
 	if err != nil {
 		panic(fmt.Sprintf("templates: encoding a spec that was decoded: %v", err))
-	}
-	object, err := rawjson.Decode(data)
-	if err != nil {
-		panic(fmt.Sprintf("templates: decoding a spec that was encoded: %v", err))
 	}
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

@@ -21,19 +21,19 @@ const defaultsValue = "defaults"
 
 // installersDefaults returns the installer's values for parameters of the template, by
 // name.
-func (c *compiler) installersDefaults(declared []v1alpha1.Parameter) map[string]any {
-	whole, ok := c.of.Values[defaultsValue].(map[string]any)
+func (t Template) installersDefaults(declared []v1alpha1.Parameter, report Report) map[string]any {
+	whole, ok := t.Values[defaultsValue].(map[string]any)
 	if !ok {
-		if v := c.of.Values[defaultsValue]; v != nil {
-			c.report(nil, fmt.Sprintf("the installer's values.%s must be an object, not %s, as in %s: {%s: {PARAMETER: VALUE}}",
-				defaultsValue, show.Kind(v), defaultsValue, c.of.Name))
+		if v := t.Values[defaultsValue]; v != nil {
+			report(nil, fmt.Sprintf("the installer's values.%s must be an object, not %s, as in %s: {%s: {PARAMETER: VALUE}}",
+				defaultsValue, show.Kind(v), defaultsValue, t.Name))
 		}
 		return nil
 	}
-	own, ok := whole[c.of.Name].(map[string]any)
-	if !ok && whole[c.of.Name] != nil {
-		c.report(nil, fmt.Sprintf("the installer's values.%s.%s must be an object, not %s, as in {PARAMETER: VALUE}",
-			defaultsValue, c.of.Name, show.Kind(whole[c.of.Name])))
+	own, ok := whole[t.Name].(map[string]any)
+	if !ok && whole[t.Name] != nil {
+		report(nil, fmt.Sprintf("the installer's values.%s.%s must be an object, not %s, as in {PARAMETER: VALUE}",
+			defaultsValue, t.Name, show.Kind(whole[t.Name])))
 	}
 	names := make([]string, len(declared))
 	for i, d := range declared {
@@ -41,8 +41,8 @@ func (c *compiler) installersDefaults(declared []v1alpha1.Parameter) map[string]
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if !slices.Contains(names, name) {
-			c.report(nil, fmt.Sprintf("the installer's values.%s.%s.%s: the template has no such parameter%s",
-				defaultsValue, c.of.Name, show.Plain(name), nearest.Hint(name, names)))
+			report(nil, fmt.Sprintf("the installer's values.%s.%s.%s: the template has no such parameter%s",
+				defaultsValue, t.Name, show.Plain(name), nearest.Hint(name, names)))
 		}
 	}
 	return own
@@ -90,12 +90,12 @@ func ShowInstallersDefaults(declared any, template string, values map[string]any
 }
 
 // installersReport reports a mistake in a default as the installer's.
-func (c *compiler) installersReport(name string, at *manifest.Path) Report {
+func (t Template) installersReport(name string, at *manifest.Path, report Report) Report {
 	of := at.Field("default").String()
 	return func(where *manifest.Path, message string) {
 		if where.String() == of {
-			message = fmt.Sprintf("the installer's values.%s.%s.%s: %s", defaultsValue, c.of.Name, name, message)
+			message = fmt.Sprintf("the installer's values.%s.%s.%s: %s", defaultsValue, t.Name, name, message)
 		}
-		c.report(where, message)
+		report(where, message)
 	}
 }

@@ -36,7 +36,6 @@ type parameter struct {
 	// def and example are typed values, or nil.
 	def     any
 	example any
-	setBy   map[Origin]bool
 }
 
 var (
@@ -121,16 +120,12 @@ func (p *parameter) setLevels(required bool, at *manifest.Path, report Report) {
 	default:
 		p.decl.SetBy = []v1alpha1.Level{v1alpha1.Namespace, v1alpha1.Pod}
 	}
-	p.setBy = map[Origin]bool{}
 	for i, level := range p.decl.SetBy {
-		switch level {
-		case v1alpha1.Namespace, v1alpha1.Pod:
-			p.setBy[Origin(level)] = true
-		default:
+		if level != v1alpha1.Namespace && level != v1alpha1.Pod {
 			report(at.Field("setBy").Item(i), fmt.Sprintf("must be Namespace or Pod; got %s", show.Value(string(level))))
 		}
 	}
-	if len(p.setBy) == 0 && p.decl.Required && p.decl.Default == nil {
+	if !p.setBy(FromNamespace) && !p.setBy(FromPod) && p.decl.Required && p.decl.Default == nil {
 		report(at.Field("setBy"), "nobody may set this required parameter, and it has no default")
 	}
 }
@@ -238,9 +233,14 @@ func (p *parameter) key(prefix string) string {
 	return prefix + p.suffix
 }
 
+// setBy reports whether an annotation from there may set the parameter.
+func (p *parameter) setBy(from Origin) bool {
+	return slices.Contains(p.decl.SetBy, v1alpha1.Level(from))
+}
+
 // levels says in words who may set the parameter.
 func (p *parameter) levels() string {
-	switch ns, pod := p.setBy[FromNamespace], p.setBy[FromPod]; {
+	switch ns, pod := p.setBy(FromNamespace), p.setBy(FromPod); {
 	case ns && pod:
 		return "the namespace or the pod"
 	case ns:

@@ -161,9 +161,6 @@ func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
 	if err != nil {
 		return err
 	}
-	if m, ok := value.(map[string]any); ok && p.decl.Type == v1alpha1.Map && p.decl.Required && len(m) == 0 {
-		return nil
-	}
 	if origin != "" {
 		v.ByName[p.decl.Name], v.Origins[p.decl.Name] = value, origin
 	}
@@ -205,7 +202,7 @@ func (s *Set) resolveOne(p *parameter, levels [2]*level) (any, Origin, error) {
 	return value, origin, nil
 }
 
-// resolveMap gathers a map key by key. It is never absent.
+// resolveMap gathers a map key by key. Only a required one that is empty is absent.
 func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 	value, origin := map[string]any{}, FromDefault
 	if def, ok := p.def.(map[string]any); ok {
@@ -228,13 +225,16 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 			value[key], origin = v, l.origin
 		}
 	}
+	if p.decl.Required && len(value) == 0 {
+		return nil, "", nil
+	}
 	return value, origin, nil
 }
 
 // parseAnnotation reads one annotation of a parameter, whose key after the
 // template's prefix is suffix.
 func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (any, error) {
-	if !p.setBy[from] {
+	if !p.setBy(from) {
 		return nil, s.mistake(p, from, suffix, "", fmt.Sprintf("may not be set there; it may be set by %s", p.levels()))
 	}
 	if p.decl.Type != v1alpha1.List {

@@ -33,35 +33,29 @@ type Set struct {
 	parameters   []*parameter
 }
 
-type compiler struct {
-	of     Template
-	report Report
-}
-
 // Compile checks declarations, which stand at a place of the manifest, and fills in
 // their defaults. A declaration with a mistake is reported, and may be missing in the
 // set.
 func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, report Report) *Set {
-	c := &compiler{of: of, report: report}
 	s := &Set{name: of.Name, prefix: of.Prefix}
-	installers := c.installersDefaults(declared)
+	installers := of.installersDefaults(declared, report)
 	suffixes := map[string]string{}
 	for i, d := range declared {
 		here := at.Item(i)
-		report := c.report
+		own := report
 		if value, ok := installers[d.Name]; ok {
 			var err error
 			if d, err = withInstallersDefault(d, value); err != nil {
-				c.report(here.Field("default"), show.Plain(err.Error()))
+				report(here.Field("default"), show.Plain(err.Error()))
 			}
-			report = c.installersReport(d.Name, here)
+			own = of.installersReport(d.Name, here, report)
 		}
-		p := compileParameter(d, of, here, report)
+		p := compileParameter(d, of, here, own)
 		if p == nil {
 			continue
 		}
 		if other, ok := suffixes[p.suffix]; ok {
-			c.report(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", of.Prefix, p.suffix, other))
+			report(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", of.Prefix, p.suffix, other))
 			continue
 		}
 		suffixes[p.suffix] = p.decl.Name

@@ -252,7 +252,8 @@ func canJoin(c *cel.Type) bool {
 // isObject tells params, variables and kubernetes from the types of Kubernetes' libraries,
 // such as quantities, which are text in a pod.
 func isObject(c *cel.Type) bool {
-	return isOurs(c.TypeName())
+	name := c.TypeName()
+	return name == paramsType || name == variablesType || name == kubernetesType
 }
 
 func isOptional(c *cel.Type) bool {

@@ -1,6 +1,7 @@
 package expression
 
 import (
+	"cmp"
 	"sync"
 
 	"github.com/google/cel-go/cel"
@@ -73,8 +74,5 @@ func (p *podTypes) add(t *podschema.Type, where string) *cel.Type {
 
 // typeInPod returns the CEL type of a part of the pod.
 func typeInPod(t *podschema.Type) *cel.Type {
-	if known, ok := podTypesOnce().of[t]; ok {
-		return known
-	}
-	return cel.DynType
+	return cmp.Or(podTypesOnce().of[t], cel.DynType)
 }

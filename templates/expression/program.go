@@ -309,8 +309,3 @@ func (a *alternative) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 	return first
 }
-
-// isOurs reports whether a type is that of params, variables or kubernetes.
-func isOurs(name string) bool {
-	return name == paramsType || name == variablesType || name == kubernetesType
-}

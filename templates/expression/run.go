@@ -70,9 +70,6 @@ type Run struct {
 	kubernetes KubernetesVersion
 	// ofContainer has the variables as containers with $each see them, by the container.
 	ofContainer map[uintptr]ref.Val
-	// failed has the variables that have no value: an expression may catch the error, and read
-	// the variable again.
-	failed map[failedVariable]error
 	// cost is what all evaluations have cost so far.
 	cost uint64
 	left budget
@@ -104,17 +101,18 @@ func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any, 
 	return r
 }
 
-// failedVariable is a variable that has no value in a scope, which is nil for the run's own.
-type failedVariable struct {
-	name string
-	in   *Scope
+// evaluated is the value of a variable, or why it has none: an expression may catch the error,
+// and read the variable again.
+type evaluated struct {
+	value ref.Val
+	err   error
 }
 
 // lazyVariables returns the variables as the scope of a container sees them, each evaluated
 // when it is first read; those that do not read the container are the run's. Without a scope
 // it returns the run's own.
 func (r *Run) lazyVariables(s *Scope) ref.Val {
-	values := make(map[string]ref.Val, len(r.names.variables))
+	known := make(map[string]evaluated, len(r.names.variables))
 	return &object{
 		typ: variablesValueType, names: r.names.order,
 		has: func(name string) bool {
@@ -126,11 +124,8 @@ func (r *Run) lazyVariables(s *Scope) ref.Val {
 			if s != nil && !perContainer {
 				return r.variables.(*object).get(name)
 			}
-			if v, ok := values[name]; ok {
-				return v, nil
-			}
-			if err := r.failed[failedVariable{name, s}]; err != nil {
-				return nil, err
+			if v, ok := known[name]; ok {
+				return v.value, v.err
 			}
 			e, ok := r.names.variables[name]
 			switch {
@@ -145,15 +140,10 @@ func (r *Run) lazyVariables(s *Scope) ref.Val {
 			}
 			v, err := e.evaluate(in)
 			if err != nil {
-				if r.failed == nil {
-					r.failed = map[failedVariable]error{}
-				}
 				err = fmt.Errorf("variable %s: %w", name, err)
-				r.failed[failedVariable{name, s}] = err
-				return nil, err
 			}
-			values[name] = v
-			return v, nil
+			known[name] = evaluated{v, err}
+			return v, err
 		},
 	}
 }

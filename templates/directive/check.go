@@ -60,52 +60,43 @@ func Check(object map[string]any, where Where) []Problem {
 const insideOneValue = "cannot be used inside what the API treats as one value"
 
 func check(key string, object map[string]any, where Where) string {
-	if where.Scalar {
-		return checkScalar(key, object, where)
-	}
-	switch key {
-	case If, For, Each:
+	_, joins := sides[key]
+	wrong := ""
+	switch {
+	case where.Scalar && key != OnConflict && !joins && slices.Contains(Names(), key):
+		return "cannot be used for a single value" + scalarForm
+	case key == If, key == For, key == Each:
 		return "is for templates; a rendered fragment has none"
-	case Position:
+	case key == Position:
 		return checkPosition(object[key], where)
-	case OnConflict:
-		return checkConflict(object, where)
-	case Patch:
+	case key == Patch:
 		return checkPatch(object, where)
-	case Unset:
+	case key == Unset:
 		return checkUnset(object, where)
+	case key == OnConflict:
+		wrong = checkConflict(object, where)
+	case joins:
+		wrong = checkJoin(key, object, where)
+	default:
+		return "unknown directive" + nearest.Hint(key, Names())
 	}
-	if _, joins := sides[key]; joins {
-		return checkJoin(key, object, where)
+	if wrong == "" && where.Scalar {
+		wrong = checkScalar(object)
 	}
-	return "unknown directive" + nearest.Hint(key, Names())
+	return wrong
 }
 
-// checkScalar is check for an object in the place of one scalar.
-func checkScalar(key string, object map[string]any, where Where) string {
-	const form = "; write {$onConflict: KeepPod, value: V}, or for the value of an annotation {$append: \",\", value: TEXT}"
-	switch key {
-	case OnConflict:
-		if wrong := checkConflict(object, where); wrong != "" {
-			return wrong
-		}
-	case If, For, Each, Position, Patch, Unset:
-		return "cannot be used for a single value" + form
-	default:
-		if _, joins := sides[key]; !joins {
-			return "unknown directive" + nearest.Hint(key, Names())
-		}
-		if wrong := checkJoin(key, object, where); wrong != "" {
-			return wrong
-		}
-	}
+const scalarForm = "; write {$onConflict: KeepPod, value: V}, or for the value of an annotation {$append: \",\", value: TEXT}"
+
+// checkScalar checks the object in the place of one scalar.
+func checkScalar(object map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if name != valueField && !Is(name) {
-			return fmt.Sprintf("is used for a single value, so the field %q is not allowed%s", name, form)
+			return fmt.Sprintf("is used for a single value, so the field %q is not allowed%s", name, scalarForm)
 		}
 	}
 	if object[valueField] == nil {
-		return "is used for a single value, which is missing" + form
+		return "is used for a single value, which is missing" + scalarForm
 	}
 	return ""
 }

@@ -90,9 +90,8 @@ type Environment struct {
 // checker checks expressions. objects are the types that env knows params and variables
 // by.
 type checker struct {
-	env      *cel.Env
-	objects  *provider
-	template *Template
+	env     *cel.Env
+	objects *provider
 }
 
 // NewEnvironment returns the environment of a template without variables.
@@ -105,19 +104,19 @@ func NewEnvironment(of Template) (*Environment, error) {
 		e.names.params = append(e.names.params, declared.Name)
 	}
 	var err error
-	if e.run, err = newChecker(&of, params, cel.DynType, cel.DynType); err != nil {
+	if e.run, err = newChecker(params, cel.DynType, cel.DynType); err != nil {
 		return nil, fmt.Errorf("the CEL environment cannot be made: %w", err)
 	}
 	if of.AllowUnknownFields {
 		return e, nil
 	}
-	if e.typed, err = newChecker(&of, params, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
+	if e.typed, err = newChecker(params, typeInPod(podschema.Pod()), cel.ObjectType(namespaceType)); err != nil {
 		return nil, fmt.Errorf("the CEL environment with the pod's types cannot be made: %w", err)
 	}
 	return e, nil
 }
 
-func newChecker(of *Template, params map[string]*cel.Type, pod, namespace *cel.Type) (*checker, error) {
+func newChecker(params map[string]*cel.Type, pod, namespace *cel.Type) (*checker, error) {
 	base := baseEnvironment()
 	objects := newProvider(base.CELTypeProvider(), params)
 	env, err := base.Extend(
@@ -128,7 +127,7 @@ func newChecker(of *Template, params map[string]*cel.Type, pod, namespace *cel.T
 		cel.Variable(variablesName, cel.ObjectType(variablesType)),
 		cel.Variable(kubernetesName, cel.ObjectType(kubernetesType)),
 	)
-	return &checker{env: env, objects: objects, template: of}, err
+	return &checker{env: env, objects: objects}, err
 }
 
 // parameterType returns a parameter's type in expressions.
@@ -254,7 +253,7 @@ func (e *Environment) extend(name string, loose, typed *cel.Type) (*Environment,
 
 func (c *checker) bind(name string, t *cel.Type) (*checker, error) {
 	env, err := c.env.Extend(cel.Variable(name, t))
-	return &checker{env: env, objects: c.objects, template: c.template}, err
+	return &checker{env: env, objects: c.objects}, err
 }
 
 // Compile compiles an expression for a value of any type. It returns nil if the
@@ -263,7 +262,7 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 	if !e.template.allow(source, at) {
 		return nil
 	}
-	compiled, err := e.run.compile(source, at)
+	compiled, err := e.compile(source, at)
 	if err != nil {
 		e.template.Problem(at, err.Error())
 		return nil

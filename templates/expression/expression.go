@@ -26,12 +26,12 @@ type Expression struct {
 
 // compile checks an expression and makes its program. Its error is a mistake of the
 // author, with the place in the source marked.
-func (c *checker) compile(source string, at Place) (*Expression, error) {
-	checked, err := c.check(source)
+func (e *Environment) compile(source string, at Place) (*Expression, error) {
+	checked, err := e.check(source)
 	if err != nil {
 		return nil, err
 	}
-	program, err := sharedPlanner().plan(checked.NativeRep(), c.template.Namespaced)
+	program, err := sharedPlanner().plan(checked.NativeRep(), e.template.Namespaced)
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}
@@ -40,14 +40,14 @@ func (c *checker) compile(source string, at Place) (*Expression, error) {
 
 // check returns the checked expression, in which each walk over a map goes in the order of
 // its keys.
-func (c *checker) check(source string) (*cel.Ast, error) {
-	env, objects := c.env, c.objects
+func (e *Environment) check(source string) (*cel.Ast, error) {
+	env, objects := e.run.env, e.run.objects
 	parsed, issues := env.Parse(source)
 	if issues.Err() != nil {
 		return nil, errors.New(explainIssues(issues, objects, source))
 	}
 	// The check compiles the regular expressions that are spelled out.
-	if err := c.template.patterns(parsed.NativeRep().Expr()); err != nil {
+	if err := e.template.patterns(parsed.NativeRep().Expr()); err != nil {
 		return nil, fmt.Errorf("in the expression %s: %w", show.Value(source), err)
 	}
 	sortRanges(parsed.NativeRep())

@@ -22,7 +22,7 @@ func TestALoopTakesAsLongForEachRepetition(t *testing.T) {
 		"lists.range(%d).all(i, [i].all(j, j >= 0))",
 	} {
 		took := func(n int) time.Duration {
-			checked, err := e.run.check(fmt.Sprintf(source, n))
+			checked, err := e.check(fmt.Sprintf(source, n))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -106,7 +106,7 @@ func TestProgramsGiveWhatThoseOfCELGiveForTheSameCost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
 		source := grow(r, kinds[r.IntN(len(kinds))], 3)
-		checked, err := e.run.check(source)
+		checked, err := e.check(source)
 		if err != nil {
 			return // the types do not fit
 		}
@@ -147,7 +147,7 @@ func TestProgramsGiveWhatThoseOfCELGiveForTheSameCost(t *testing.T) {
 
 func TestAProgramEndsAtItsCostAsThoseOfCEL(t *testing.T) {
 	e, newRun := sample(t)
-	checked, err := e.run.check("lists.range(1000).map(i, lists.range(1000).map(j, i + j))")
+	checked, err := e.check("lists.range(1000).map(i, lists.range(1000).map(j, i + j))")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestOnlyAnExpressionWhoseCostDoesNotDependOnThePodHasAPrice(t *testing.T) {
 		"'x' in params.list":                              false,
 		"toJson(pod)":                                     false,
 	} {
-		checked, err := e.run.check(source)
+		checked, err := e.check(source)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -232,17 +232,20 @@ type listSoFar struct {
 }
 
 func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
+	once := func(s *expression.Scope) error {
+		v, err := it.node.render(r, s)
+		if err != nil || v == nil {
+			return err
+		}
+		return q.add(r, it, v, out)
+	}
 	switch {
 	case it.loop != nil:
-		return q.renderLoop(r, it, s, out)
+		return it.loop.over.Repeat(s, it.loop.name, it.Place, once)
 	case it.each != "":
 		return renderEach(r, it, s)
 	}
-	v, err := it.node.render(r, s)
-	if err != nil || v == nil {
-		return err
-	}
-	return q.add(r, it, v, out)
+	return once(s)
 }
 
 // add appends an item. In a list with keys the item must have the keys, and no other item
@@ -310,16 +313,6 @@ func keyOf(t *podschema.Type, item any) (key string, ok bool) {
 	}
 	key, _ = podschema.Identity{Keys: t.Keys()}.Key(item)
 	return key, true
-}
-
-func (q *sequence) renderLoop(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
-	return it.loop.over.Repeat(s, it.loop.name, it.Place, func(s *expression.Scope) error {
-		v, err := it.node.render(r, s)
-		if err != nil || v == nil {
-			return err
-		}
-		return q.add(r, it, v, out)
-	})
 }
 
 // renderEach extends containers of the base pod. The renderer keeps the items, because

@@ -162,8 +162,11 @@ func (id Identity) Set() bool { return len(id.Keys) == 0 }
 // Keys are name=web; containerPort=53,protocol=UDP; and for an item of a set
 // "=" and its canonical JSON.
 func (id Identity) Key(item any) (string, bool) {
+	if id.Set() {
+		return "=" + Canonical(id.Elem, item), true
+	}
 	var room [64]byte
-	key, ok := id.AppendKey(room[:0], item)
+	key, ok := id.appendFields(room[:0], item)
 	if !ok {
 		return "", false
 	}
@@ -176,6 +179,11 @@ func (id Identity) AppendKey(b []byte, item any) ([]byte, bool) {
 	if id.Set() {
 		return AppendCanonical(append(b, '='), id.Elem, item), true
 	}
+	return id.appendFields(b, item)
+}
+
+// appendFields is AppendKey for a list with key fields. The buffer can stay on the caller's stack.
+func (id Identity) appendFields(b []byte, item any) ([]byte, bool) {
 	object, ok := item.(map[string]any)
 	if !ok {
 		return b, false

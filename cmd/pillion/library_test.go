@@ -2,16 +2,24 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"text/tabwriter"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -35,10 +43,13 @@ An admin serves some of them, and a namespace or a pod asks for them by name.
 	"All are for Linux; a pod for Windows goes without ([operating systems](sidecartemplate.md#operating-systems)).\n" +
 	"In one pod, `vault-agent` starts first, and `ca-bundle` and `environment` come last.\n\n"
 
-// TestTheReferenceOfTheLibraryIsUpToDate holds docs/reference/library.md to the templates: what
-// 'pillion library list' prints, with the parameters, then the comment and the parameters of each.
+// TestTheReferenceOfTheLibraryIsUpToDate holds what 'pillion library list' prints to the templates,
+// and docs/reference/library.md: the same with the parameters, then the comment and the parameters of
+// each.
 func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
-	var table, b strings.Builder
+	var table, list, b strings.Builder
+	columns := tabwriter.NewWriter(&list, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(columns, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
 	table.WriteString("| name | what it does | parameters (required ones in bold) | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n")
 	for _, name := range library.Names() {
 		manifest, err := library.Get(name, nil)
@@ -68,9 +79,131 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 			}
 			keys = append(keys, key)
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", name, entry.description, strings.Join(keys, " "), entry.podSecurity, cmp.Or(strings.Join(entry.ports, ", "), "-"))
+		ports := cmp.Or(strings.Join(entry.ports, ", "), "-")
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", name, entry.description, strings.Join(keys, " "), entry.podSecurity, ports)
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", name, entry.podSecurity, ports, entry.description)
+	}
+	if err := columns.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile("library.txt", []byte(list.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := gocmp.Diff(list.String(), libraryList); diff != "" {
+		t.Errorf("library.txt differs from the templates; go generate ./cmd/pillion writes it (-want +got):\n%s", diff)
 	}
 	transcript.Generated(t, "../../docs/reference/library.md", "go generate ./cmd/pillion", libraryIntroduction+table.String()+b.String(), *update)
+}
+
+// libraryEntry is one template of the list.
+type libraryEntry struct {
+	description, podSecurity string
+	// ports are the declared ports of the template's containers, as NAME NUMBER.
+	ports []string
+}
+
+// restrictedPod meets the restricted Pod Security Standard.
+const restrictedPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {
+	"securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+	"containers": [{"name": "web", "image": "web", "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}]}}`
+
+// describe injects a template into a restricted pod, with what it needs set to examples,
+// and describes the resulting pod.
+func describe(ctx context.Context, name string) (libraryEntry, error) {
+	t, err := libraryTemplate(name, templates.Options{})
+	if err != nil {
+		return libraryEntry{}, err
+	}
+	needed, err := neededParameters(ctx, t)
+	if err != nil {
+		return libraryEntry{}, err
+	}
+	e := libraryEntry{description: t.Spec().Description}
+	out, err := injectExamples(ctx, t, func(p templates.Parameter) bool { return needed[p.Name] })
+	if err != nil {
+		return e, err
+	}
+	if !out.Allowed {
+		return e, fmt.Errorf("injecting it with the examples of its parameters: %s", out.Message)
+	}
+	data, err := json.Marshal(out.Pod)
+	if err != nil {
+		return e, err
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(data, &pod); err != nil {
+		return e, fmt.Errorf("reading the pod: %w", err)
+	}
+	level, _ := apirules.PodSecurity(&pod)
+	e.podSecurity = string(level)
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, p := range c.Ports {
+			e.ports = append(e.ports, fmt.Sprint(p.Name, " ", p.ContainerPort))
+		}
+	}
+	return e, nil
+}
+
+// neededParameters are the names of the parameters without which the template refuses a pod
+// that has no annotations of others: those that it declares required, and those that its
+// validations ask for.
+func neededParameters(ctx context.Context, t *templates.Template) (map[string]bool, error) {
+	needed := map[string]bool{}
+	for _, p := range t.Parameters() {
+		switch {
+		case p.Default != nil:
+		case p.Required:
+			needed[p.Name] = true
+		default:
+			out, err := injectExamples(ctx, t, func(q templates.Parameter) bool { return q.Name != p.Name })
+			if err != nil {
+				return nil, err
+			}
+			needed[p.Name] = !out.Allowed
+		}
+	}
+	return needed, nil
+}
+
+// injectExamples injects the template into a restricted pod. The parameters without a
+// default that set chooses have their examples.
+func injectExamples(ctx context.Context, t *templates.Template, set func(templates.Parameter) bool) (injector.Outcome, error) {
+	namespace, own := map[string]string{templates.InjectKey(""): t.Name()}, map[string]any{}
+	for _, p := range t.Parameters() {
+		if p.Default != nil || !set(p) {
+			continue
+		}
+		if slices.Contains(p.SetBy, v1alpha1.Namespace) {
+			maps.Copy(namespace, examples(p))
+			continue
+		}
+		for key, value := range examples(p) {
+			own[key] = value
+		}
+	}
+	pod, err := injector.DecodePod([]byte(restrictedPod))
+	if err != nil {
+		return injector.Outcome{}, err
+	}
+	pod["metadata"].(map[string]any)["annotations"] = own
+	return injector.NewPipeline(injector.Config{}).Inject(ctx, injector.Request{
+		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "default", Annotations: namespace},
+		Templates: templates.NewSet([]templates.Entry{{Name: t.Name(), Template: t}}),
+	})
+}
+
+// examples returns the annotations that set a parameter to its example.
+func examples(p templates.Parameter) map[string]string {
+	var entries map[string]json.RawMessage
+	if p.Type != v1alpha1.Map || json.Unmarshal(p.Example, &entries) != nil {
+		return map[string]string{p.Annotation: explain.Text(p.Example)}
+	}
+	annotations := map[string]string{}
+	for key, value := range entries {
+		annotations[strings.TrimSuffix(p.Annotation, "KEY")+key] = explain.Text(value)
+	}
+	return annotations
 }
 
 // writeLibraryParameter writes an item with what a parameter means and can be. Patterns are left to

@@ -25,17 +25,6 @@ const shortestPrefix = 8
 // revokeInterval is how often revoke looks at the caBundles.
 const revokeInterval = 250 * time.Millisecond
 
-func newCertsCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "certs",
-		Short: "List the CAs that API servers trust for Pillion, and revoke one",
-		Args:  subcommands,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newCertsListCommand(), newCertsRevokeCommand())
-	return cmd
-}
-
 func newCertsListCommand() *cobra.Command {
 	var where inspect.Place
 	cmd := &cobra.Command{

@@ -14,17 +14,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-func newCanaryCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "canary",
-		Short: "Stop canaries of templates",
-		Args:  subcommands,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newCanaryStopCommand())
-	return cmd
-}
-
 // canaryStopCommand has the flags of the command.
 type canaryStopCommand struct {
 	canaryPlace

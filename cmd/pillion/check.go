@@ -24,7 +24,7 @@ func newCheckCommand() *cobra.Command {
 	var c checkCommand
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Check whether the installation in a cluster is sound, and say what to do where it is not",
+		Short: "Check whether an installation is sound, and say what helps",
 		Long: `Check looks at the installation with your own rights, and changes nothing: the
 API server, Pillion's Deployment and replicas, the rights of its service
 account, the webhook configurations and their certificates, the templates, the

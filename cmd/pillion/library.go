@@ -16,12 +16,6 @@ import (
 var libraryList string
 
 func newLibraryCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "library",
-		Short: "Show the templates that come with Pillion",
-		Args:  subcommands,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
 	list := &cobra.Command{
 		Use:     "list",
 		Short:   "List the templates",
@@ -35,7 +29,7 @@ injection with only the required parameters set.`,
 			return err
 		},
 	}
-	cmd.AddCommand(list, &cobra.Command{
+	show := &cobra.Command{
 		Use:     "show NAME",
 		Short:   "Print a template's manifest",
 		Example: `  pillion library show fluent-bit`,
@@ -48,8 +42,8 @@ injection with only the required parameters set.`,
 			_, err = cmd.OutOrStdout().Write(manifest)
 			return err
 		},
-	})
-	return cmd
+	}
+	return groupOf("library", "Show the templates that come with Pillion", list, show)
 }
 
 func libraryTemplate(name string, o templates.Options) (*templates.Template, error) {

@@ -87,16 +87,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRootCommand(name string) *cobra.Command {
-	root := &cobra.Command{
-		Use:   "pillion",
-		Short: "Sidecar injection for Kubernetes",
-		Long: `Pillion injects sidecars into Kubernetes pods. 'pillion serve' is the webhook.
-The commands that read files run the same functions, without a cluster.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          subcommands,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	root := groupOf("pillion", "Sidecar injection for Kubernetes",
+		newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
+		newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(),
+		groupOf("canary", "Stop canaries of templates", newCanaryStopCommand()),
+		groupOf("certs", "List the CAs that API servers trust for Pillion, and revoke one", newCertsListCommand(), newCertsRevokeCommand()), newVersionCommand())
+	root.Long = `Pillion injects sidecars into Kubernetes pods. 'pillion serve' is the webhook.
+The commands that read files run the same functions, without a cluster.`
+	root.SilenceErrors, root.SilenceUsage = true, true
 	if strings.HasPrefix(name, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
 	}
@@ -106,12 +104,18 @@ The commands that read files run the same functions, without a cluster.`,
 		}
 		return usageError{Err: err}
 	})
-	root.AddCommand(newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(), newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(), newCanaryCommand(), newCertsCommand(), newVersionCommand())
 	root.SetHelpFunc(writeHelp)
 	if err := registerCompletions(root); err != nil {
 		panic(err) // two completions of one flag
 	}
 	return root
+}
+
+// groupOf returns a command that has commands below it, and does nothing by itself.
+func groupOf(use, short string, commands ...*cobra.Command) *cobra.Command {
+	group := &cobra.Command{Use: use, Short: short, Args: subcommands, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	group.AddCommand(commands...)
+	return group
 }
 
 // noArgs refuses arguments as wrong usage.
@@ -154,7 +158,7 @@ func refuseUnknownShells(root *cobra.Command) {
 		if cmd.Name() != "completion" {
 			continue
 		}
-		cmd.Args, cmd.RunE = subcommands, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		cmd.Args, cmd.RunE = subcommands, root.RunE
 		for _, shell := range cmd.Commands() {
 			shell.Args = noArgs
 		}

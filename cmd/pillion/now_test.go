@@ -34,7 +34,7 @@ spec:
 		{append([]string{"explain", after}, pod...), exitDone, []string{"it was excepted until 2027-03-31T00:00:00Z by the exception legacy"}},
 		{[]string{"lint", before, "DIR/audit.yaml"}, exitDone, []string{"![exception-ended]"}},
 		{[]string{"lint", after, "DIR/audit.yaml"}, exitDone, []string{"the exception legacy has ended", "[exception-ended]"}},
-		{append([]string{"inject", "--now=tomorrow"}, pod...), exitUsage, []string{"--now", "want a time with its zone, such as 2027-03-31T00:00:00Z"}},
+		{append([]string{"inject", "--now=tomorrow"}, pod...), exitUsage, []string{"--now", "invalid time format `tomorrow`"}},
 	} {
 		code, out, errs := call(t, "", files, c.args...)
 		if code != c.code {

@@ -19,7 +19,7 @@ func newPolicyCommand() *cobra.Command {
 	var c policyCommand
 	cmd := &cobra.Command{
 		Use:   "policy TEMPLATE",
-		Short: "Print an admission policy that holds pods to a required template without Pillion",
+		Short: "Print an admission policy that holds pods to a required template",
 		Long: `Policy prints a ValidatingAdmissionPolicy with its binding for a required
 template. API servers evaluate it themselves: it holds while Pillion is away,
 and in a namespace that is too new for Pillion's labels. Pods that the template

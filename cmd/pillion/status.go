@@ -32,7 +32,7 @@ func newStatusCommand() *cobra.Command {
 	var c statusCommand
 	cmd := &cobra.Command{
 		Use:   "status [TEMPLATE|NAMESPACE]",
-		Short: "Show the state of Pillion in a cluster: what is missing, which pods lack a sidecar, and when certificates expire",
+		Short: "Show what is missing, and which pods lack a sidecar",
 		Long: `Status asks every replica, through the API server, reads the webhook
 configurations, and compares the running pods with what they would get if they
 were created now. You need the permissions to list pods in Pillion's namespace,

@@ -3,9 +3,8 @@ package inspect
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -61,15 +60,13 @@ func (t *tally) exceptions(set *templates.Set, now time.Time) []exceptionReport 
 	return all
 }
 
-// writeExceptions prints the exceptions, if there are any.
-func (r PodsReport) writeExceptions(w io.Writer) error {
-	if len(r.Exceptions) == 0 {
-		return nil
-	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "\nEXCEPTION\tOF TEMPLATE\tUNTIL\tREMAINS\tPODS\tREASON")
+// writeExceptions writes the exceptions, if there are any.
+func (r PodsReport) writeExceptions(out *strings.Builder) {
+	var rows []string
 	for _, e := range r.Exceptions {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s\n", e.Name, e.Template, e.Until.Format(time.RFC3339), e.remains, e.Pods, cell(show.Plain(e.Reason)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%d\t%s", e.Name, e.Template, e.Until.Format(time.RFC3339), e.remains, e.Pods, cell(show.Plain(e.Reason))))
 	}
-	return table.Flush()
+	if len(rows) > 0 {
+		WriteTable(out, "\nEXCEPTION\tOF TEMPLATE\tUNTIL\tREMAINS\tPODS\tREASON", rows)
+	}
 }

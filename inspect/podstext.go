@@ -1,10 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -13,43 +12,32 @@ import (
 // mostRows is how many rows the tables about pods have. -o json has all.
 const mostRows = 20
 
-// Write prints what there is to say about the pods that the target is about, and what to do.
-func (r PodsReport) Write(w io.Writer, of Target) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	rows := r.Namespaces
-	fmt.Fprintln(table, "NAMESPACE\tINJECTION\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED")
-	for _, n := range rows[:min(len(rows), mostRows)] {
-		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", n.Name, show.Plain(orDash(n.Injection)), n.Pods, n.Injected, n.Missing, n.Outdated, n.refused())
+// Write writes what there is to say about the pods that the target is about, and what to do.
+func (r PodsReport) Write(out *strings.Builder, of Target) {
+	namespaces := r.Namespaces[:min(len(r.Namespaces), mostRows)]
+	var rows []string
+	for _, n := range namespaces {
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%s", n.Name, show.Plain(cmp.Or(n.Injection, "-")), n.Pods, n.Injected, n.Missing, n.Outdated, n.refused()))
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(table, "none")
+		rows = []string{"none"}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if more := len(rows) - mostRows; more > 0 {
-		fmt.Fprintf(w, "and %d more namespaces with as few such pods or fewer; -o json lists all\n", more)
+	WriteTable(out, "NAMESPACE\tINJECTION\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED", rows)
+	if more := len(r.Namespaces) - mostRows; more > 0 {
+		fmt.Fprintf(out, "and %d more namespaces with as few such pods or fewer; -o json lists all\n", more)
 	}
 	if r.EventsUnknown != "" {
-		fmt.Fprintf(w, "recent refusals are not known: %s\n", r.EventsUnknown)
+		fmt.Fprintf(out, "recent refusals are not known: %s\n", r.EventsUnknown)
 	}
 	if r.NotLookedAt > 0 {
-		fmt.Fprintf(w, "not compared: %d pods are too large\n", r.NotLookedAt)
+		fmt.Fprintf(out, "not compared: %d pods are too large\n", r.NotLookedAt)
 	}
-	if err := r.writeWorkloads(w, of); err != nil {
-		return err
-	}
-	if err := r.writeExceptions(w); err != nil {
-		return err
-	}
-	writeRefusals(w, rows[:min(len(rows), mostRows)])
+	r.writeWorkloads(out, of)
+	r.writeExceptions(out)
+	writeRefusals(out, namespaces)
 	if next := r.Next(of); len(next) > 0 {
-		fmt.Fprintf(w, "\nTo bring the pods up to date:\n")
-		for _, command := range next {
-			fmt.Fprintf(w, "  %s\n", command)
-		}
+		fmt.Fprintf(out, "\nTo bring the pods up to date:\n  %s\n", strings.Join(next, "\n  "))
 	}
-	return nil
 }
 
 // refused says how many pods would be refused now, and how often that happened lately.
@@ -61,56 +49,44 @@ func (n namespaceReport) refused() string {
 	if len(n.RefusedLately) > 0 {
 		parts = append(parts, fmt.Sprintf("%d lately", len(n.RefusedLately)))
 	}
-	return orDash(strings.Join(parts, ", "))
+	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
-// writeWorkloads prints the workloads, in one namespace with the pods that are not as they
+// writeWorkloads writes the workloads, in one namespace with the pods that are not as they
 // would be now.
-func (r PodsReport) writeWorkloads(w io.Writer, of Target) error {
+func (r PodsReport) writeWorkloads(out *strings.Builder, of Target) {
 	if len(r.Workloads) == 0 {
-		return nil
+		return
 	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w)
-	for i, o := range r.Workloads[:min(len(r.Workloads), mostRows)] {
-		switch {
-		case of.Namespace == "" && i == 0:
-			fmt.Fprintln(table, "WORKLOAD\tNAMESPACE\tPODS\tOUTDATED OR MISSING")
-		case i == 0:
-			fmt.Fprintln(table, "WORKLOAD\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED NOW")
-		}
+	heading := "\nWORKLOAD\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED NOW"
+	if of.Namespace == "" {
+		heading = "\nWORKLOAD\tNAMESPACE\tPODS\tOUTDATED OR MISSING"
+	}
+	var rows, pods []string
+	for _, o := range r.Workloads[:min(len(r.Workloads), mostRows)] {
+		name := show.Plain(o.String())
 		if of.Namespace == "" {
-			fmt.Fprintf(table, "%s\t%s\t%d\t%s\n", show.Plain(o.String()), o.Namespace, o.Pods, cell(show.Plain(o.what())))
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s", name, o.Namespace, o.Pods, cell(show.Plain(o.what()))))
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\t%d\n", show.Plain(o.String()), o.Pods, o.Injected, o.Missing, o.Outdated, o.WouldBeRefused)
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if more := len(r.Workloads) - mostRows; more > 0 {
-		fmt.Fprintf(w, "and %d more workloads; -o json lists all\n", more)
-	}
-	if r.PodsOfMoreWorkloads > 0 {
-		fmt.Fprintf(w, "and %d pods of workloads beyond %d\n", r.PodsOfMoreWorkloads, mostWorkloads)
-	}
-	if of.Namespace == "" {
-		return nil
-	}
-	began := false
-	for _, o := range r.Workloads[:min(len(r.Workloads), mostRows)] {
+		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d", name, o.Pods, o.Injected, o.Missing, o.Outdated, o.WouldBeRefused))
 		for _, p := range o.Behind {
-			if !began {
-				fmt.Fprintln(table, "\nPOD\tCOMPARED WITH A NEW POD")
-				began = true
-			}
-			fmt.Fprintf(table, "%s\t%s\n", p.Name, cell(show.Plain(p.Says)))
+			pods = append(pods, p.Name+"\t"+cell(show.Plain(p.Says)))
 		}
 		if more := o.behind() + o.WouldBeRefused - len(o.Behind); more > 0 {
-			fmt.Fprintf(table, "and %d more\tof %s\n", more, show.Plain(o.String()))
+			pods = append(pods, fmt.Sprintf("and %d more\tof %s", more, name))
 		}
 	}
-	return table.Flush()
+	WriteTable(out, heading, rows)
+	if more := len(r.Workloads) - mostRows; more > 0 {
+		fmt.Fprintf(out, "and %d more workloads; -o json lists all\n", more)
+	}
+	if r.PodsOfMoreWorkloads > 0 {
+		fmt.Fprintf(out, "and %d pods of workloads beyond %d\n", r.PodsOfMoreWorkloads, mostWorkloads)
+	}
+	if len(pods) > 0 {
+		WriteTable(out, "\nPOD\tCOMPARED WITH A NEW POD", pods)
+	}
 }
 
 // what says which templates the pods of a workload lack, or have in another version.
@@ -127,16 +103,13 @@ func (o workloadReport) what() string {
 	return strings.Join(parts, "; ")
 }
 
-// writeRefusals prints why pods were refused lately.
-func writeRefusals(w io.Writer, rows []namespaceReport) {
-	began := false
-	for _, n := range rows {
+// writeRefusals writes why pods were refused lately.
+func writeRefusals(out *strings.Builder, namespaces []namespaceReport) {
+	heading := "\nRecently refused, from Pillion's events:\n"
+	for _, n := range namespaces {
 		for _, e := range n.RefusedLately {
-			if !began {
-				fmt.Fprintf(w, "\nRecently refused, from Pillion's events:\n")
-				began = true
-			}
-			fmt.Fprintf(w, "  %s %s (%s): %s\n", n.Name, show.Plain(e.About), e.Reason, cell(show.Plain(e.Note)))
+			fmt.Fprintf(out, "%s  %s %s (%s): %s\n", heading, n.Name, show.Plain(e.About), e.Reason, cell(show.Plain(e.Note)))
+			heading = ""
 		}
 	}
 }
@@ -175,11 +148,4 @@ func (r PodsReport) Next(of Target) []string {
 		commands = append(commands, "pillion rollout ns/"+name+" --dry-run"+r.args)
 	}
 	return commands
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

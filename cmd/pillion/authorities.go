@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/pillion-dev/pillion/certs"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
 )
@@ -86,10 +85,9 @@ func authoritiesOf(configurations []configuration, replicas []state.Replica) []*
 	return list
 }
 
-// printAuthorities prints a table of the CAs.
-func printAuthorities(w io.Writer, list []*authority) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "CA (SHA-256)\tSTATE\tUNTIL\tIN CABUNDLES\tSUBJECT\tVALID")
+// writeAuthorities writes a table of the CAs.
+func writeAuthorities(out *strings.Builder, list []*authority) {
+	var rows []string
 	for _, a := range list {
 		subject, valid, until := "unknown", "unknown", "unknown"
 		if a.cert != nil {
@@ -99,9 +97,9 @@ func printAuthorities(w io.Writer, list []*authority) error {
 		if !a.until.IsZero() {
 			until = a.until.Format(time.RFC3339)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", a.fingerprint, a.state(), until, len(a.entries), subject, valid)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%d\t%s\t%s", a.fingerprint, a.state(), until, len(a.entries), subject, valid))
 	}
-	return table.Flush()
+	inspect.WriteTable(out, "CA (SHA-256)\tSTATE\tUNTIL\tIN CABUNDLES\tSUBJECT\tVALID", rows)
 }
 
 // state returns the states for people.

@@ -164,18 +164,20 @@ func look(ctx context.Context, cluster *inspect.Cluster, replicas []inspect.Repl
 
 // list prints the CAs. It returns errRefused where a replica does not say what it knows of them,
 // or there is none.
-func (f found) list(out io.Writer, namespace string) error {
+func (f found) list(w io.Writer, namespace string) error {
+	var out strings.Builder
 	complete := len(f.answers) > 0
 	if !complete {
-		fmt.Fprintln(out, inspect.NoReplicas(namespace))
+		fmt.Fprintln(&out, inspect.NoReplicas(namespace))
 	}
 	for _, a := range f.answers {
 		if !a.Answers {
-			fmt.Fprintf(out, "no answer: %s: %s\n", a.Name, a.Missing)
+			fmt.Fprintf(&out, "no answer: %s: %s\n", a.Name, a.Missing)
 			complete = false
 		}
 	}
-	if err := printAuthorities(out, f.authorities); err != nil || complete {
+	writeAuthorities(&out, f.authorities)
+	if _, err := io.WriteString(w, out.String()); err != nil || complete {
 		return err
 	}
 	return errRefused

@@ -3,13 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -147,7 +145,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if c.output == "json" {
 		err = show.JSON(cmd.OutOrStdout(), r)
 	} else {
-		err = r.write(show.Writer(cmd.OutOrStdout()), cluster.Namespace, of)
+		_, err = io.WriteString(show.Writer(cmd.OutOrStdout()), r.text(cluster.Namespace, of))
 	}
 	if err == nil && (!r.Sound || r.Pods == nil) {
 		err = errRefused
@@ -186,50 +184,44 @@ func (c *statusCommand) target(ctx context.Context, cluster *inspect.Cluster, ar
 	return cluster.By(settings, cluster.Kubernetes(ctx)), of, err
 }
 
-// write prints the report for people. Namespace is Pillion's own.
-func (r statusReport) write(out io.Writer, namespace string, of inspect.Target) error {
+// text returns the report for people. Namespace is Pillion's own.
+func (r statusReport) text(namespace string, of inspect.Target) string {
+	var out strings.Builder
 	lines := slices.Concat(r.notRunning, r.Problems)
 	if of == (inspect.Target{}) {
 		lines = append(lines, inspect.Warnings(r.Replicas)...)
 	}
 	for _, line := range lines {
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(&out, line)
 	}
-	var err error
 	switch {
 	case of.Template != "":
-		err = writeTemplates(out, r.Replicas, of.Template)
+		writeTemplates(&out, r.Replicas, of.Template)
 	case of.Namespace == "" && len(r.Replicas) > 0:
-		err = errors.Join(r.writeCertificates(out, namespace, time.Now()), writeReplicas(out, r.Replicas))
+		r.writeCertificates(&out, namespace, time.Now())
+		writeReplicas(&out, r.Replicas)
 	}
-	if err != nil {
-		return err
-	}
-	if err := writeCanaries(out, r.Canaries); err != nil {
-		return err
-	}
+	writeCanaries(&out, r.Canaries)
 	if r.Pods == nil {
-		_, err := fmt.Fprintf(out, "\npods: not compared: %s\n", r.PodsUnknown)
-		return err
+		fmt.Fprintf(&out, "\npods: not compared: %s\n", r.PodsUnknown)
+		return out.String()
 	}
 	if of.Namespace == "" {
-		fmt.Fprintln(out)
+		out.WriteByte('\n')
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintln(out, "note:", note)
+		fmt.Fprintln(&out, "note:", note)
 	}
-	return r.Pods.Write(out, of)
+	r.Pods.Write(&out, of)
+	return out.String()
 }
 
 // writeReplicas prints the templates that the replicas apply, and what else they say of
 // themselves: the ages of their caches, and whether they have proven that pods reach them.
-func writeReplicas(w io.Writer, all []state.Replica) error {
-	fmt.Fprintln(w)
-	if err := writeTemplates(w, all, ""); err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	any := false
+func writeReplicas(out *strings.Builder, all []state.Replica) {
+	out.WriteByte('\n')
+	writeTemplates(out, all, "")
+	var rows []string
 	for _, a := range all {
 		var parts []string
 		for _, cache := range slices.Sorted(maps.Keys(a.CacheAgeSeconds)) {
@@ -238,24 +230,22 @@ func writeReplicas(w io.Writer, all []state.Replica) error {
 		if len(parts) == 0 && a.EnforcementProven == nil {
 			continue
 		}
-		if !any {
-			fmt.Fprintln(table, "\nREPLICA\tAGE OF CACHES\tENFORCEMENT")
-			any = true
-		}
 		proof := "unknown"
 		if p := a.EnforcementProven; p != nil && *p {
 			proof = "proven"
 		} else if p != nil {
 			proof = "not proven"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", a.Name, cmp.Or(strings.Join(parts, ", "), "-"), proof)
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s", a.Name, cmp.Or(strings.Join(parts, ", "), "-"), proof))
 	}
-	return table.Flush()
+	if len(rows) > 0 {
+		inspect.WriteTable(out, "\nREPLICA\tAGE OF CACHES\tENFORCEMENT", rows)
+	}
 }
 
 // writeTemplates prints each template with its hash, and how many replicas apply it: more than
 // one line where they differ. Only is the one template to print, "" for all.
-func writeTemplates(w io.Writer, all []state.Replica, only string) error {
+func writeTemplates(out *strings.Builder, all []state.Replica, only string) {
 	by, answered := map[string]map[string]int{}, 0
 	for _, a := range all {
 		if !a.Answers {
@@ -275,15 +265,14 @@ func writeTemplates(w io.Writer, all []state.Replica, only string) error {
 			by[name][hash]++
 		}
 	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "TEMPLATE\tHASH\tAPPLIED BY")
+	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		for _, hash := range slices.Sorted(maps.Keys(by[name])) {
-			fmt.Fprintf(table, "%s\t%s\t%d of %d replicas\n", name, cmp.Or(strings.TrimSpace(hash), "-"), by[name][hash], answered)
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%d of %d replicas", name, cmp.Or(strings.TrimSpace(hash), "-"), by[name][hash], answered))
 		}
 	}
-	if len(by) == 0 {
-		fmt.Fprintln(table, "none")
+	if len(rows) == 0 {
+		rows = []string{"none"}
 	}
-	return table.Flush()
+	inspect.WriteTable(out, "TEMPLATE\tHASH\tAPPLIED BY", rows)
 }

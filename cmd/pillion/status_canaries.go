@@ -3,11 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"text/tabwriter"
+	"strings"
 
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -63,13 +63,9 @@ func canariesOf(all []state.Replica, set *templates.Set, only string) []canaryRe
 	return reports
 }
 
-// writeCanaries prints the canaries, if there are any.
-func writeCanaries(w io.Writer, canaries []canaryReport) error {
-	if len(canaries) == 0 {
-		return nil
-	}
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "\nCANARY\tOF\tSHARE\tSTATE\tWORKLOADS WITH IT\tWITH THE STABLE VERSION")
+// writeCanaries writes the canaries, if there are any.
+func writeCanaries(out *strings.Builder, canaries []canaryReport) {
+	var rows []string
 	for _, c := range canaries {
 		share, state := "-", "in force"
 		if c.Percent != nil {
@@ -78,9 +74,11 @@ func writeCanaries(w io.Writer, canaries []canaryReport) error {
 		if c.StoppedOn > 0 {
 			state = fmt.Sprintf("stopped on %d of %d replicas", c.StoppedOn, c.Replicas)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, cmp.Or(c.Of, "-"), share, state, workloadsText(c.Workloads["canary"]), workloadsText(c.Workloads["stable"]))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", c.Name, cmp.Or(c.Of, "-"), share, state, workloadsText(c.Workloads["canary"]), workloadsText(c.Workloads["stable"])))
 	}
-	return table.Flush()
+	if len(rows) > 0 {
+		inspect.WriteTable(out, "\nCANARY\tOF\tSHARE\tSTATE\tWORKLOADS WITH IT\tWITH THE STABLE VERSION", rows)
+	}
 }
 
 func workloadsText(states map[string]int) string {

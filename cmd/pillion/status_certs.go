@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/pillion-dev/pillion/inspect"
@@ -16,10 +14,9 @@ import (
 	"github.com/pillion-dev/pillion/inspect/state"
 )
 
-// writeCertificates prints the certificates and webhook configurations. Namespace is Pillion's own.
-func (r statusReport) writeCertificates(w io.Writer, namespace string, now time.Time) error {
-	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES")
+// writeCertificates writes the certificates and webhook configurations. Namespace is Pillion's own.
+func (r statusReport) writeCertificates(out *strings.Builder, namespace string, now time.Time) {
+	var replicas, configurations []string
 	for _, a := range r.Replicas {
 		c := a.Certificates
 		count := func(n int) string {
@@ -28,36 +25,31 @@ func (r statusReport) writeCertificates(w io.Writer, namespace string, now time.
 			}
 			return fmt.Sprint(n)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, end(c.Ends, now), end(c.AuthorityEnds, now), count(c.Rotations), count(c.Handovers), count(c.Failures))
+		replicas = append(replicas, fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", a.Name, end(c.Ends, now), end(c.AuthorityEnds, now), count(c.Rotations), count(c.Handovers), count(c.Failures)))
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(table, "\nWEBHOOK CONFIGURATION\tENTRY\tTRUSTED CAS\tVERIFIED BY")
 	for _, c := range r.Configurations {
 		verified := fmt.Sprintf("%d of %d replicas", c.VerifiedBy, c.Replicas)
 		switch {
 		case !c.Exists:
-			fmt.Fprintf(table, "%s\tnot found\t\t%s\n", c, verified)
+			configurations = append(configurations, fmt.Sprintf("%s\tnot found\t\t%s", c, verified))
 		case len(c.Entries) == 0:
-			fmt.Fprintf(table, "%s\tnone calls a Service in %s\t\t%s\n", c, namespace, verified)
+			configurations = append(configurations, fmt.Sprintf("%s\tnone calls a Service in %s\t\t%s", c, namespace, verified))
 		}
 		for _, e := range c.entries {
 			trusted := "none: its caBundle is empty"
 			if len(e.ClientConfig.CABundle) > 0 {
 				trusted = fmt.Sprint(c.TrustedCAs[e.Name])
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", c, e.Name, trusted, verified)
+			configurations = append(configurations, fmt.Sprintf("%s\t%s\t%s\t%s", c, e.Name, trusted, verified))
 		}
 	}
 	if len(r.Configurations) == 0 {
-		fmt.Fprintf(table, "none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace %s\n", namespace)
+		configurations = []string{"none: no replica names a webhook configuration, and no webhook configuration calls a Service in namespace " + namespace}
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	return printAuthorities(w, authoritiesOf(r.Configurations, r.Replicas))
+	inspect.WriteTable(out, "REPLICA\tCERTIFICATE ENDS\tCA ENDS\tREPLACED\tBY ANOTHER CA\tFAILURES", replicas)
+	inspect.WriteTable(out, "\nWEBHOOK CONFIGURATION\tENTRY\tTRUSTED CAS\tVERIFIED BY", configurations)
+	out.WriteByte('\n')
+	writeAuthorities(out, authoritiesOf(r.Configurations, r.Replicas))
 }
 
 // complete reports whether every configuration verifies all its replicas.

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -73,11 +71,10 @@ func naming(name string, configurations map[string]bool) state.Replica {
 func statusText(t *testing.T, cluster *inspect.Cluster, replicas []state.Replica) (text string, sound bool) {
 	t.Helper()
 	r, err := reportOn(t.Context(), cluster, replicas, inspect.Target{})
-	var out bytes.Buffer
-	if err := errors.Join(err, r.write(&out, cluster.Namespace, inspect.Target{})); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out.String(), r.Sound
+	return r.text(cluster.Namespace, inspect.Target{}), r.Sound
 }
 
 func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
@@ -194,10 +191,8 @@ func TestStatusShowsWhatReplicasSayOfThemselves(t *testing.T) {
 		{Name: "b", Answers: true, State: state.State{Templates: map[string]string{"proxy": "02"}, Broken: []string{"proxy"}, EnforcementProven: new(false)}},
 		{Name: "c", Answers: true},
 	}
-	var out bytes.Buffer
-	if err := writeReplicas(&out, replicas); err != nil {
-		t.Fatal(err)
-	}
+	var out strings.Builder
+	writeReplicas(&out, replicas)
 	want := `
 TEMPLATE  HASH                             APPLIED BY
 proxy     01                               1 of 3 replicas

@@ -35,10 +35,18 @@ var files = []string{podFile, namespaceFile, valuesFile, versionFile, wantFile, 
 type folderCase struct {
 	root   *os.Root
 	result *Result
+	// unread: a file of the case cannot be read, which is a problem.
+	unread bool
 }
 
 func (c *folderCase) problem(format string, args ...any) {
 	c.result.Problems = append(c.result.Problems, fmt.Sprintf(format, args...))
+}
+
+// unreadable reports a file that cannot be read.
+func (c *folderCase) unreadable(format string, args ...any) {
+	c.problem(format, args...)
+	c.unread = true
 }
 
 // run runs one case and fills in its result.
@@ -87,14 +95,14 @@ func (c *folderCase) checkFiles() {
 	}
 }
 
-// request reads the files of the case into a request. Ok is false if a file cannot be
-// read; the result then has the problem.
+// request reads the files of the case into a request. Ok is false if that cannot be; the result then
+// has the problems.
 func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
-	pod, ok := c.object(podFile, "Pod")
-	if !ok || pod == nil {
-		if ok {
-			c.problem("%s is missing; it has the pod that is created", podFile)
-		}
+	pod, namespace, values, version := c.object(podFile, "Pod"), c.object(namespaceFile, "Namespace"), c.object(valuesFile, ""), c.version()
+	if pod == nil && !c.unread {
+		c.unreadable("%s is missing; it has the pod that is created", podFile)
+	}
+	if c.unread {
 		return r, false
 	}
 	asks := templates.InjectKey(s.prefix())
@@ -102,18 +110,10 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 		Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"},
 		Annotations: map[string]string{asks: t.version.Name()},
 	}
-	namespace, ok := c.object(namespaceFile, "Namespace")
-	if !ok {
-		return r, false
-	}
 	if namespace != nil {
 		ns = injector.NamespaceOf(namespace)
 	}
 	own := t.version
-	values, ok := c.object(valuesFile, "")
-	if !ok {
-		return r, false
-	}
 	if values != nil {
 		options := s.options.Compile
 		options.Values = values
@@ -127,26 +127,21 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	asked, _ := annotations[asks].(string)
-	version, ok := c.version()
-	if !ok {
-		return r, false
-	}
 	return injector.Request{Operation: "CREATE", Kubernetes: version, Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
 }
 
 // version reads the version of Kubernetes that the case is about, which is none if the case
 // says nothing.
-func (c *folderCase) version() (templates.KubernetesVersion, bool) {
-	text, ok := c.read(versionFile)
-	if !ok || text == nil {
-		return templates.KubernetesVersion{}, ok
+func (c *folderCase) version() templates.KubernetesVersion {
+	text := c.read(versionFile)
+	if text == nil {
+		return templates.KubernetesVersion{}
 	}
 	version, err := templates.ParseKubernetesVersion(strings.TrimSpace(string(text)))
 	if err != nil {
-		c.problem("%s: %v", versionFile, err)
-		return version, false
+		c.unreadable("%s: %v", versionFile, err)
 	}
-	return version, true
+	return version
 }
 
 // again injects the resulting pod, and reports a problem if that changes the pod.
@@ -165,52 +160,47 @@ func (s *suite) again(c *folderCase, request injector.Request, first injector.Ou
 
 // object reads a YAML file with one object, nil if there is no such file. If a kind
 // is given, the object must be of that kind.
-func (c *folderCase) object(name, kind string) (map[string]any, bool) {
-	text, ok := c.read(name)
-	if !ok || text == nil {
-		return nil, ok
+func (c *folderCase) object(name, kind string) map[string]any {
+	text := c.read(name)
+	if text == nil {
+		return nil
 	}
 	documents, err := workload.Parse(text)
 	if err == nil && len(documents) > 1 {
 		err = fmt.Errorf("must have one object; got %d documents", len(documents))
 	}
 	if err != nil {
-		c.problem("%s cannot be read: %v", name, err)
-		return nil, false
+		c.unreadable("%s cannot be read: %v", name, err)
+		return nil
 	}
 	object := documents[0].Object
-	if got, _ := object["kind"].(string); kind != "" && got != kind {
-		c.problem("%s must have an object of kind %s; got %q", name, kind, got)
-		return nil, false
+	switch got, _ := object["kind"].(string); {
+	case kind != "" && got != kind:
+		err = fmt.Errorf("must have an object of kind %s; got %q", kind, got)
+	case kind == "Pod":
+		err = workload.CheckPod(object)
+	case kind == "Namespace":
+		err = workload.CheckMetadata(object)
 	}
-	check := func(map[string]any) error { return nil }
-	switch kind {
-	case "Pod":
-		check = workload.CheckPod
-	case "Namespace":
-		check = workload.CheckMetadata
+	if err != nil {
+		c.unreadable("%s: %v", name, err)
 	}
-	if err := check(object); err != nil {
-		c.problem("%s: %v", name, err)
-		return nil, false
-	}
-	return object, true
+	return object
 }
 
 // read returns a file's text, nil if there is no such file.
-func (c *folderCase) read(name string) ([]byte, bool) {
+func (c *folderCase) read(name string) []byte {
 	text, err := c.root.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, true
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		c.unreadable("%s cannot be read: %v", name, err)
+		return nil
+	case text == nil:
+		return []byte{}
 	}
-	if err != nil {
-		c.problem("%s cannot be read: %v", name, err)
-		return nil, false
-	}
-	if text == nil {
-		text = []byte{}
-	}
-	return text, true
+	return text
 }
 
 // whys returns why a pod is refused, a sentence for each refusal.

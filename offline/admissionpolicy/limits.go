@@ -3,6 +3,8 @@ package admissionpolicy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"unicode/utf8"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -24,25 +26,19 @@ const less = "; have fewer containers, images or exceptions in the template, or 
 
 // withinLimits returns an error for a policy that API servers refuse for its size.
 func withinLimits(p *admissionv1.ValidatingAdmissionPolicy) error {
-	check := func(what, expression string) error {
-		if n := utf8.RuneCountInString(expression); n > mostExpression {
-			return fmt.Errorf("%s of its admission policy would have %d characters, and API servers take %d%s", what, n, mostExpression, less)
-		}
-		return nil
-	}
+	expressions := map[string]string{}
 	for _, c := range p.Spec.MatchConditions {
-		if err := check("the matchCondition "+c.Name, c.Expression); err != nil {
-			return err
-		}
+		expressions["the matchCondition "+c.Name] = c.Expression
 	}
 	for _, v := range p.Spec.Variables {
-		if err := check("the expression variables."+v.Name, v.Expression); err != nil {
-			return err
-		}
+		expressions["the expression variables."+v.Name] = v.Expression
 	}
 	for i, v := range p.Spec.Validations {
-		if err := check(fmt.Sprintf("the expression validations[%d]", i), v.Expression); err != nil {
-			return err
+		expressions[fmt.Sprintf("the expression validations[%d]", i)] = v.Expression
+	}
+	for _, what := range slices.Sorted(maps.Keys(expressions)) {
+		if n := utf8.RuneCountInString(expressions[what]); n > mostExpression {
+			return fmt.Errorf("%s of its admission policy would have %d characters, and API servers take %d%s", what, n, mostExpression, less)
 		}
 	}
 	if n := size(p); n > mostBytes {

@@ -143,32 +143,26 @@ func outside(item corev1.LimitRangeItem, container string, requests, limits core
 	add := func(name corev1.ResourceName, format string, args ...any) {
 		all = append(all, breach{says: who + fmt.Sprintf(format, args...), container: container, resource: name, certain: true})
 	}
-	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
-		least := item.Min[name]
-		request, requested := requests[name]
-		limit, limited := limits[name]
-		switch {
-		case !requested:
-			add(name, "minimum %s usage per %s is %s. No request is specified", name, item.Type, &least)
-		case request.Cmp(least) < 0:
-			add(name, "minimum %s usage per %s is %s, but request is %s", name, item.Type, &least, &request)
-		case limited && limit.Cmp(least) < 0:
-			add(name, "minimum %s usage per %s is %s, but limit is %s", name, item.Type, &least, &limit)
+	// A bound has to be kept by what must be there, first, and by the other, if it is there.
+	bound := func(word string, bounds corev1.ResourceList, first, other string, beyond int) {
+		of := map[string]corev1.ResourceList{"request": requests, "limit": limits}
+		for _, name := range slices.Sorted(maps.Keys(bounds)) {
+			bound := bounds[name]
+			for _, kind := range []string{first, other} {
+				quantity, there := of[kind][name]
+				if !there && kind == first {
+					add(name, "%s %s usage per %s is %s. No %s is specified", word, name, item.Type, &bound, kind)
+					break
+				}
+				if there && quantity.Cmp(bound) == beyond {
+					add(name, "%s %s usage per %s is %s, but %s is %s", word, name, item.Type, &bound, kind, &quantity)
+					break
+				}
+			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
-		most := item.Max[name]
-		request, requested := requests[name]
-		limit, limited := limits[name]
-		switch {
-		case !limited:
-			add(name, "maximum %s usage per %s is %s. No limit is specified", name, item.Type, &most)
-		case limit.Cmp(most) > 0:
-			add(name, "maximum %s usage per %s is %s, but limit is %s", name, item.Type, &most, &limit)
-		case requested && request.Cmp(most) > 0:
-			add(name, "maximum %s usage per %s is %s, but request is %s", name, item.Type, &most, &request)
-		}
-	}
+	bound("minimum", item.Min, "request", "limit", -1)
+	bound("maximum", item.Max, "limit", "request", 1)
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
 		ratio := item.MaxLimitRequestRatio[name]
 		request, limit := requests[name], limits[name]

@@ -50,10 +50,7 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 		return f
 	}
 	r, err := c.release(ctx, "")
-	if err != nil {
-		err = absent(err)
-	}
-	f.Settings, f.Deployment = check.Read(r.Settings, err), check.Read(r.facts(len(c.URLs) > 0), err)
+	f.Settings, f.Deployment = known(r.Settings, err), known(r.facts(len(c.URLs) > 0), err)
 	if err != nil {
 		return f
 	}

@@ -3,7 +3,6 @@ package inspect
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/offline/workload"
 )
@@ -37,9 +35,6 @@ type Serve func(corev1.Container) (Served, error)
 // Container is the name of Pillion's container in the chart. It does not depend on the names of
 // the release and the chart.
 const Container = "pillion"
-
-// errNoDeployment says that Pillion's Deployment is not there, or is not the only one.
-var errNoDeployment = errors.New("looking for Pillion's Deployment")
 
 // release is Pillion's Deployment, and what its server is told.
 type release struct {
@@ -72,7 +67,7 @@ func (c *Cluster) release(ctx context.Context, otherwise string) (release, error
 	}
 	if serving != 1 {
 		return r, fmt.Errorf("%w: %d in namespace %s have a container called %s that serves; there must be one; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart",
-			errNoDeployment, serving, c.Namespace, Container)
+			check.ErrAbsent, serving, c.Namespace, Container)
 	}
 	if r.Served, err = c.Serve(r.container); err != nil {
 		return r, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: %w", r.deployment.Name, c.Namespace, err)
@@ -148,13 +143,4 @@ func (c *Cluster) values(ctx context.Context, r release, file string) (map[strin
 		return nil, fmt.Errorf("reading the values that Pillion reads as %s: %w", file, err)
 	}
 	return values, nil
-}
-
-// absent returns the error of a release for checks, which tell an absent Deployment from one that
-// cannot be read.
-func absent(err error) error {
-	if errors.Is(err, errNoDeployment) {
-		return check.AbsentError{Err: err}
-	}
-	return rights.Named(err)
 }

@@ -235,7 +235,7 @@ var faults = []struct {
 	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 34} }, Failed, "Pillion supports 1.35 and later", "kubectl version"},
 	{"api-server", "newer than this pillion", func(_ *testing.T, f *Facts) { f.Kubernetes.Value.Minor++ }, OK, "leaves newer ones as they are", ""},
 	{"deployment", "not found", func(_ *testing.T, f *Facts) {
-		f.Settings.Err = AbsentError{errors.New("0 in namespace pillion-system")}
+		f.Settings.Err = fmt.Errorf("%w: 0 in namespace pillion-system", ErrAbsent)
 	}, Failed, "0 in namespace pillion-system", "kubectl get deployments -A"},
 	{"api-server", "credentials that have ended", func(_ *testing.T, f *Facts) {
 		f.Kubernetes.Err = fmt.Errorf("reading /version: %w", apierrors.NewUnauthorized("Unauthorized"))
@@ -826,7 +826,7 @@ func TestWithoutAnAPIServerNothingElseIsJudged(t *testing.T) {
 
 func TestWithoutADeploymentTheOthersAreSkipped(t *testing.T) {
 	f := sound(t)
-	f.Settings.Err = AbsentError{errors.New("none")}
+	f.Settings.Err = ErrAbsent
 	r := Run(All(), f)
 	if r.Count(Failed) != 1 || r.Count(Skipped) < 15 {
 		t.Errorf("%d failed, %d skipped", r.Count(Failed), r.Count(Skipped))

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,13 +73,8 @@ type Facts struct {
 	Worn Known[[]Named]
 }
 
-// AbsentError says that Pillion's Deployment is not there, or is not the only one.
-type AbsentError struct{ Err error }
-
-func (a AbsentError) Error() string { return a.Err.Error() }
-
-// Unwrap returns what was found instead.
-func (a AbsentError) Unwrap() error { return a.Err }
+// ErrAbsent says that Pillion's Deployment is not there, or is not the only one.
+var ErrAbsent = errors.New("looking for Pillion's Deployment")
 
 // Settings are what the server is told, as its Deployment has it.
 type Settings struct {

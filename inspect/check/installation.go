@@ -47,9 +47,8 @@ func apiServer(f *Facts, _ Settings) []Finding {
 
 // settings returns why the settings are not known. Without them most checks cannot tell anything.
 func settings(f *Facts) error {
-	var absent AbsentError
 	switch err := f.Settings.Err; {
-	case errors.As(err, &absent):
+	case errors.Is(err, ErrAbsent):
 		return nothingError{"not looked at: Pillion's Deployment was not found"}
 	case err != nil && !isMissingRight(err):
 		return nothingError{"not looked at: Pillion's Deployment could not be read"}
@@ -59,9 +58,8 @@ func settings(f *Facts) error {
 }
 
 func deploymentAvailable(f *Facts, s Settings) []Finding {
-	var absent AbsentError
 	switch err := f.Settings.Err; {
-	case errors.As(err, &absent):
+	case errors.Is(err, ErrAbsent):
 		return []Finding{failed(err.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion", "pillion check --pillion-namespace NAMESPACE", "pillion check --pillion-namespace NAMESPACE --pillion-selector app.kubernetes.io/instance=RELEASE")}
 	case err != nil:
 		return []Finding{unread(err)}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/pillion-dev/pillion/controller/store"
@@ -246,23 +247,23 @@ func templateOf(cmd *cobra.Command, name string) *templates.Template {
 }
 
 // clusterManifest returns the manifest of a template of the cluster, nil where it does not answer.
-func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, namespace, name string) []byte {
-	config, err := kubeconfigFor(cmd).ClientConfig()
-	if err != nil {
-		return nil
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
-	defer cancel()
-	object, err := client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	manifest, _ := object.MarshalJSON() // of JSON that was read
+func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, namespace, name string) (manifest []byte) {
+	ask(cmd, func(ctx context.Context, config *rest.Config) {
+		object, err := dynamic.NewForConfigOrDie(config).Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			manifest, _ = object.MarshalJSON() // of JSON that was read
+		}
+	})
 	return manifest
+}
+
+// ask has a function ask the cluster for what a person waits for, if there is one.
+func ask(cmd *cobra.Command, ask func(context.Context, *rest.Config)) {
+	if config, err := kubeconfigFor(cmd).ClientConfig(); err == nil {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+		defer cancel()
+		ask(ctx, config)
+	}
 }
 
 func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -350,24 +351,15 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 
 // clusterNames returns the names of objects, none if the cluster does not answer soon or the
 // user may not list them: a completion says nothing.
-func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace string) []string {
-	config, err := kubeconfigFor(cmd).ClientConfig()
-	if err != nil {
-		return nil
-	}
-	client, err := metadata.NewForConfig(config)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
-	defer cancel()
-	list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, o := range list.Items {
-		names = append(names, o.Name)
-	}
+func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace string) (names []string) {
+	ask(cmd, func(ctx context.Context, config *rest.Config) {
+		list, err := metadata.NewForConfigOrDie(config).Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
+		if err != nil {
+			return
+		}
+		for _, o := range list.Items {
+			names = append(names, o.Name)
+		}
+	})
 	return names
 }

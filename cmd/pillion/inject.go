@@ -290,7 +290,8 @@ func writeObjectDiff(w io.Writer, before, after map[string]any) error {
 	})
 }
 
-// itemsOf returns the items of a list, and of lists in it, or the object itself.
+// itemsOf returns the items of a list, and of lists in it, or the object itself. An item that is no
+// object is nil.
 func itemsOf(object map[string]any) []map[string]any {
 	items, ok := object["items"].([]any)
 	if kind, _ := object["kind"].(string); !ok || !strings.HasSuffix(kind, "List") {
@@ -298,9 +299,8 @@ func itemsOf(object map[string]any) []map[string]any {
 	}
 	var all []map[string]any
 	for _, item := range items {
-		if o, ok := item.(map[string]any); ok {
-			all = append(all, itemsOf(o)...)
-		}
+		object, _ := item.(map[string]any)
+		all = append(all, itemsOf(object)...)
 	}
 	return all
 }

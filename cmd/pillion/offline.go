@@ -402,38 +402,17 @@ func (o *offline) namespaces(cmd *cobra.Command) (inspect.Namespaces, error) {
 		return inspect.Namespaces{}, err
 	}
 	documents, err := workload.Parse(data)
-	var objects []map[string]any
-	if err == nil {
-		objects, err = flatten(documents)
-	}
 	var found inspect.Namespaces
 	if err == nil {
-		found, err = inspect.FileNamespaces(append(objects, beside...), o.namespace)
+		for _, d := range documents {
+			beside = append(beside, itemsOf(d.Object)...)
+		}
+		found, err = inspect.FileNamespaces(beside, o.namespace)
 	}
 	if err != nil {
 		return found, fmt.Errorf("reading namespaces from %s: %w", o.namespaceFile, err)
 	}
 	return found, nil
-}
-
-// flatten returns the objects of documents, with the items of lists in their places.
-func flatten(documents []workload.Document) ([]map[string]any, error) {
-	var objects []map[string]any
-	for _, d := range documents {
-		items, ok := d.Object["items"].([]any)
-		if !ok {
-			objects = append(objects, d.Object)
-			continue
-		}
-		for i, item := range items {
-			object, ok := item.(map[string]any)
-			if !ok {
-				return nil, fmt.Errorf("document %d: items[%d] must be an object", d.Number, i)
-			}
-			objects = append(objects, object)
-		}
-	}
-	return objects, nil
 }
 
 // session decides about the pods of a file.

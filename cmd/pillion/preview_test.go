@@ -241,15 +241,11 @@ func compareWarnings(t *testing.T, said, want []string) {
 
 // limitsOf returns what a YAML list has.
 func limitsOf(list string) (predict.Namespace, error) {
-	documents, err := workload.Parse([]byte("{items: " + list + "}"))
+	documents, err := workload.Parse([]byte("{kind: List, items: " + list + "}"))
 	if err != nil {
 		return predict.Namespace{}, err
 	}
-	objects, err := flatten(documents)
-	if err != nil {
-		return predict.Namespace{}, err
-	}
-	n, err := inspect.FileNamespaces(objects, "")
+	n, err := inspect.FileNamespaces(itemsOf(documents[0].Object), "")
 	return n.Limited(templates.Namespace{}), err
 }
 

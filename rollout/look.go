@@ -124,6 +124,7 @@ func (r *run) look(ctx context.Context, namespaces []string, asked ...Owner) (vi
 		if byOwner[of] == nil {
 			byOwner[of] = &Workload{Owner: of}
 		}
+		s.owner = of
 		byOwner[of].Pods = append(byOwner[of].Pods, s.Pod)
 		refused[of] = cmp.Or(refused[of], s.refused)
 	}

@@ -32,14 +32,14 @@ const (
 	InPlaceMode Mode = "in-place"
 )
 
-// Options say what [Run] is to do. All fields are required but those that say otherwise.
+// Options say what [Run] is to do.
 type Options struct {
 	Cluster Cluster
 	Judge   Judge
 	Mode    Mode
-	// Namespaces are those whose pods count; all for nil.
-	Namespaces []string
-	// Selector selects pods by their labels; all for nil.
+	// Namespace is the one whose pods count; all for "".
+	Namespace string
+	// Selector selects pods by their labels.
 	Selector labels.Selector
 	// Except are workloads that are left alone, as NAMESPACE/KIND/NAME.
 	Except []string
@@ -78,17 +78,11 @@ func (e *StoppedError) Error() string {
 // Run brings pods to what they would get now, wave by wave. It stops at the first thing that
 // goes wrong: with a [*StoppedError], or with the error of the API server.
 func Run(ctx context.Context, o Options) error {
-	if o.Selector == nil {
-		o.Selector = labels.Everything()
-	}
-	if o.Namespaces == nil {
-		o.Namespaces = []string{""}
-	}
 	r := &run{
 		Options: o, namespaces: map[string]templates.Namespace{}, replicaSets: map[Owner]map[string]any{}, desired: map[Owner]int{},
 		stays: map[Owner]string{}, budgets: map[Owner]string{}, untried: map[string]bool{},
 	}
-	v, err := r.look(ctx, o.Namespaces)
+	v, err := r.look(ctx, []string{r.Namespace})
 	if err != nil {
 		return err
 	}
@@ -97,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 		return cmp.Or(err, error(&StoppedError{Why: problems}))
 	}
 	if len(r.stays) > 0 { // what check found out
-		if v, err = r.look(ctx, r.Namespaces); err != nil {
+		if v, err = r.look(ctx, []string{r.Namespace}); err != nil {
 			return err
 		}
 	}
@@ -206,7 +200,7 @@ func (r *run) waves(ctx context.Context, v view) error {
 			return err
 		}
 		var err error
-		if v, err = r.look(ctx, r.Namespaces); err != nil {
+		if v, err = r.look(ctx, []string{r.Namespace}); err != nil {
 			return err
 		}
 		if problems := refusals(v.refused); len(problems) > 0 {
@@ -274,7 +268,7 @@ func (r *run) one(ctx context.Context, v view, size int) error {
 		budgets := r.budgets
 		r.budgets = map[Owner]string{} // they are asked again
 		if r.pause(ctx) {
-			if v, err = r.look(ctx, r.Namespaces); err == nil && r.size(v) == 0 {
+			if v, err = r.look(ctx, []string{r.Namespace}); err == nil && r.size(v) == 0 {
 				return nil
 			}
 			if err == nil {
@@ -306,16 +300,7 @@ func (r *run) one(ctx context.Context, v view, size int) error {
 // after all others.
 func (r *run) next(ctx context.Context, v view, size int) ([]Pod, error) {
 	for {
-		owners := map[string]Owner{}
-		var free []Workload
-		for _, w := range v.workloads {
-			if _, waits := r.budgets[w.Owner]; !waits {
-				free = append(free, w)
-			}
-			for _, p := range w.Pods {
-				owners[p.UID] = w.Owner
-			}
-		}
+		free := slices.DeleteFunc(slices.Clone(v.workloads), func(w Workload) bool { return r.budgets[w.Owner] != "" })
 		wave, allowed := Next(free, size), []Pod(nil)
 		if r.Mode != Evict {
 			return wave, nil
@@ -323,7 +308,7 @@ func (r *run) next(ctx context.Context, v view, size int) ([]Pod, error) {
 		for _, p := range wave {
 			switch err := r.Cluster.Evict(ctx, p, true); {
 			case apierrors.IsTooManyRequests(err):
-				r.budgets[owners[p.UID]] = err.Error()
+				r.budgets[p.owner] = err.Error()
 			case ctx.Err() != nil:
 				return nil, err
 			default:
@@ -384,18 +369,12 @@ func names(pods []Pod) string {
 
 // evict evicts the pods of a wave, and waits for those that take their places.
 func (r *run) evict(ctx context.Context, v view, wave []Pod) error {
-	gone, owners := map[string]bool{}, map[string]Owner{}
-	for _, w := range v.workloads {
-		for _, p := range w.Pods {
-			owners[p.UID] = w.Owner
-		}
-	}
-	touched := map[Owner]bool{}
+	gone, touched := map[string]bool{}, map[Owner]bool{}
 	for _, p := range wave {
 		if err := r.evictOne(ctx, p); err != nil {
 			return err
 		}
-		gone[p.UID], touched[owners[p.UID]] = true, true
+		gone[p.UID], touched[p.owner] = true, true
 		r.done++
 	}
 	return r.untilReady(ctx, v, slices.Collect(maps.Keys(touched)), gone)

@@ -320,7 +320,7 @@ func (c *cluster) rollIn(ctx context.Context, mode rollout.Mode, change ...func(
 		c.t.Fatal(err)
 	}
 	var out bytes.Buffer
-	o := rollout.Options{Cluster: c, Mode: mode, Wave: wave, Timeout: time.Minute, Poll: time.Second, Out: &out,
+	o := rollout.Options{Cluster: c, Mode: mode, Selector: labels.Everything(), Wave: wave, Timeout: time.Minute, Poll: time.Second, Out: &out,
 		Judge: rollout.Judge{Comparer: drift.Comparer{Pipeline: c.pipeline}, Templates: c.set}}
 	for _, f := range change {
 		f(&o)

@@ -55,8 +55,9 @@ type Pod struct {
 	// Free: the pod stays available while it is brought up to date.
 	Free bool
 
-	controller Owner
-	superseded bool
+	// owner is what makes a new one in its place, controller what made it.
+	owner, controller Owner
+	superseded        bool
 }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }

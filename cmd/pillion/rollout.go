@@ -172,10 +172,7 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if of, err = of.In(r.namespace); err != nil {
 		return err
 	}
-	if of.Namespace != "" {
-		o.Namespaces = []string{of.Namespace}
-	}
-	o.Cluster = rollout.Connect(cluster.Objects)
+	o.Namespace, o.Cluster = of.Namespace, rollout.Connect(cluster.Objects)
 	o.Judge = rollout.Judge{Comparer: cluster.By(settings, cluster.Kubernetes(cmd.Context())).Compare, Templates: settings.Templates, Template: of.Template}
 	return rollout.Run(cmd.Context(), o)
 }

@@ -31,20 +31,21 @@ func (c *checker) pod(pod *corev1.Pod) {
 		c.hostPorts(&container, at, hostPorts)
 	}
 	c.container = ""
-	if name := pod.Spec.ServiceAccountName; name != "" {
-		c.invalid(spec.Child("serviceAccountName"), name, validation.IsDNS1123Subdomain(name))
-	}
-	if name := pod.Spec.PriorityClassName; name != "" {
-		c.invalid(spec.Child("priorityClassName"), name, validation.IsDNS1123Subdomain(name))
+	for _, name := range []struct {
+		field, value string
+		problems     func(string) []string
+	}{
+		{"serviceAccountName", pod.Spec.ServiceAccountName, validation.IsDNS1123Subdomain},
+		{"priorityClassName", pod.Spec.PriorityClassName, validation.IsDNS1123Subdomain},
+		{"hostname", pod.Spec.Hostname, validation.IsDNS1123Label},
+		{"subdomain", pod.Spec.Subdomain, validation.IsDNS1123Label},
+	} {
+		if name.value != "" {
+			c.invalid(spec.Child(name.field), name.value, name.problems(name.value))
+		}
 	}
 	if name := pod.Spec.RuntimeClassName; name != nil {
 		c.invalid(spec.Child("runtimeClassName"), *name, validation.IsDNS1123Subdomain(*name))
-	}
-	if name := pod.Spec.Hostname; name != "" {
-		c.invalid(spec.Child("hostname"), name, validation.IsDNS1123Label(name))
-	}
-	if name := pod.Spec.Subdomain; name != "" {
-		c.invalid(spec.Child("subdomain"), name, validation.IsDNS1123Label(name))
 	}
 	c.system(&pod.Spec, spec)
 	c.sums(pod, spec.Child("resources"))
@@ -55,11 +56,7 @@ func (c *checker) volumes(volumes []corev1.Volume, at *field.Path) sets.Set[stri
 	names := sets.Set[string]{}
 	for _, v := range volumes {
 		at := at.Key(v.Name)
-		if v.Name == "" {
-			c.add(field.Required(at.Child("name"), ""))
-		} else {
-			c.invalid(at.Child("name"), v.Name, validation.IsDNS1123Label(v.Name))
-		}
+		c.named(at, v.Name, validation.IsDNS1123Label)
 		if names.Has(v.Name) {
 			c.whole(v.Name, field.Duplicate(at.Child("name"), v.Name))
 		}
@@ -80,13 +77,18 @@ func (c *checker) volumes(volumes []corev1.Volume, at *field.Path) sets.Set[stri
 	return names
 }
 
+// named checks the name of an item, which it must have.
+func (c *checker) named(at *field.Path, name string, problems func(string) []string) {
+	if name == "" {
+		c.add(field.Required(at.Child("name"), ""))
+		return
+	}
+	c.invalid(at.Child("name"), name, problems(name))
+}
+
 // of checks one container.
 func (c *checker) of(container *Placed, at *field.Path, volumes sets.Set[string]) {
-	if container.Name == "" {
-		c.add(field.Required(at.Child("name"), ""))
-	} else {
-		c.invalid(at.Child("name"), container.Name, validation.IsDNS1123Label(container.Name))
-	}
+	c.named(at, container.Name, validation.IsDNS1123Label)
 	switch {
 	case container.Image == "":
 		c.add(field.Required(at.Child("image"), ""))
@@ -117,11 +119,7 @@ func (c *checker) of(container *Placed, at *field.Path, volumes sets.Set[string]
 func (c *checker) environment(variables []corev1.EnvVar, at *field.Path) {
 	for _, e := range variables {
 		at := at.Key(e.Name)
-		if e.Name == "" {
-			c.add(field.Required(at.Child("name"), ""))
-		} else {
-			c.invalid(at.Child("name"), e.Name, validation.IsRelaxedEnvVarName(e.Name))
-		}
+		c.named(at, e.Name, validation.IsRelaxedEnvVarName)
 		if e.Value != "" && e.ValueFrom != nil {
 			c.add(field.Invalid(at.Child("valueFrom"), e.Name, "may not be specified when `value` is not empty"))
 		}

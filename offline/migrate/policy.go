@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,13 +34,7 @@ func (i *importer) admissionPolicy(o map[string]any) {
 	d.put(map[string]any{}, "match")
 	spec := objectAt(o, "spec")
 	inside := d.resourceRules("spec.matchConstraints.resourceRules", listAt(spec, "matchConstraints", "resourceRules"))
-	d.fields(objectAt(spec, "matchConstraints"), "spec.matchConstraints.", map[string]rule{
-		"matchPolicy":          {},
-		"namespaceSelector":    selects("namespaceSelector"),
-		"objectSelector":       ofPod(inside, selects("podSelector")),
-		"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
-		"resourceRules":        {},
-	})
+	d.fields(objectAt(spec, "matchConstraints"), "spec.matchConstraints.", matchResources(inside, rule{}))
 	d.fields(spec, "spec.", map[string]rule{
 		"matchConstraints": {}, "matchConditions": {}, "reinvocationPolicy": {}, "autogen": {}, "webhookConfiguration": {},
 		"failurePolicy": skipsOnError,
@@ -57,6 +50,17 @@ func (i *importer) admissionPolicy(o map[string]any) {
 	d.policyConditions(listAt(spec, "matchConditions"), inside)
 	d.bindings(textAt(o, "metadata", "name"), inside, o["kind"] == "MutatingAdmissionPolicy")
 	d.finish()
+}
+
+// matchResources are the fields of MatchResources, of a policy or of its binding.
+func matchResources(inside string, resourceRules rule) map[string]rule {
+	return map[string]rule{
+		"matchPolicy":          {},
+		"namespaceSelector":    selects("namespaceSelector"),
+		"objectSelector":       ofPod(inside, selects("podSelector")),
+		"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
+		"resourceRules":        resourceRules,
+	}
 }
 
 // skipsOnError carries failurePolicy over.
@@ -180,13 +184,7 @@ func (d *draft) bindings(policy, inside string, needed bool) {
 		"policyName": {},
 		"paramRef":   {left: "a template reads no object: declare parameters, or use the installer's values"},
 		"matchResources": {take: func(d *draft, at string, v any) {
-			given := maps.Clone(objectAt(v))
-			delete(given, "matchPolicy")
-			d.fields(given, at+".", map[string]rule{
-				"namespaceSelector": selects("namespaceSelector"), "objectSelector": ofPod(inside, selects("podSelector")),
-				"excludeResourceRules": {held: "is not carried over: write it in match or matchConditions"},
-				"resourceRules":        {held: "is not carried over: what it leaves out of the policy's goes into match or matchConditions"},
-			})
+			d.fields(objectAt(v), at+".", matchResources(inside, rule{held: "is not carried over: what it leaves out of the policy's goes into match or matchConditions"}))
 		}},
 	})
 }

@@ -182,12 +182,9 @@ func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 // explainNew explains a pod of the cluster as it is created now, or how one that exists compares
 // with it. What cannot be read the API server is asked for.
 func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
-	if s.Live.Complete {
-		return s.decided(ctx, p, ns.Namespace.Namespace, created, now)
-	}
 	if s.Live.Templates != nil {
 		explained, err := s.decided(ctx, p, ns.Namespace.Namespace, created, now)
-		if err != nil {
+		if err != nil || s.Live.Complete {
 			return explained, err
 		}
 		return explained, s.ask(ctx, &explained, ns.Name, created)

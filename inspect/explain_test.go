@@ -24,6 +24,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 var updateExplained = flag.Bool("update-explained", false, "write testdata/explain anew")
@@ -180,7 +181,7 @@ spec:
 					t.Errorf("no %q in\n%s", want, text.String())
 				}
 			}
-			if err := report.JSON(&encoded); err != nil {
+			if err := show.JSON(&encoded, report); err != nil {
 				t.Fatal(err)
 			}
 			var again explain.Report

@@ -9,6 +9,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // explainCommand has the flags of the command.
@@ -98,7 +99,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 		report.Notes = []explain.Note{}
 	}
 	if c.output == "json" {
-		err = report.JSON(cmd.OutOrStdout())
+		err = show.JSON(cmd.OutOrStdout(), report)
 	} else {
 		err = report.Text(cmd.OutOrStdout(), styleFor(cmd.OutOrStdout(), c.colour))
 	}

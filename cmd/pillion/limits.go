@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,17 +92,12 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 	defer cancel()
 	var ranges corev1.LimitRangeList
 	var quotas corev1.ResourceQuotaList
-	var size [2]int
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		size[0], err = l.decode(ctx, &ranges, "/api/v1/namespaces", namespace, "limitranges")
-		return err
-	})
-	group.Go(func() (err error) {
-		size[1], err = l.decode(ctx, &quotas, "/api/v1/namespaces", namespace, "resourcequotas")
-		return err
-	})
-	err := group.Wait()
+	size, err := l.decode(ctx, &ranges, "/api/v1/namespaces", namespace, "limitranges")
+	if err == nil {
+		var more int
+		more, err = l.decode(ctx, &quotas, "/api/v1/namespaces", namespace, "resourcequotas")
+		size += more
+	}
 	if err != nil {
 		l.log.Debug("the limits of a namespace could not be read for a preview", "namespace", namespace, "error", err)
 		if apierrors.IsForbidden(err) {
@@ -114,7 +108,7 @@ func (l *limitReader) read(ctx context.Context, namespace string) predict.Namesp
 		return predict.Namespace{}
 	}
 	found := predict.Namespace{LimitRanges: ranges.Items, Quotas: quotas.Items}
-	if size[0]+size[1] <= limitKept {
+	if size <= limitKept {
 		l.known.Add(namespace, found, limitFresh)
 	}
 	return found

@@ -184,23 +184,17 @@ type lintReport struct {
 	Warnings  int              `json:"warnings"`
 }
 
+// lintedTemplate is a result. OK: it has no error.
 type lintedTemplate struct {
-	Source   string `json:"source"`
-	Template string `json:"template,omitempty"`
-	Hash     string `json:"hash,omitempty"`
-	OK       bool   `json:"ok"`
-	// Tried is how many sample pods, and pods of its own cases, got the template.
-	Tried    int            `json:"tried"`
-	Findings []lint.Finding `json:"findings"`
+	lint.Result
+	OK bool `json:"ok"`
 }
 
 func reportOf(results []lint.Result) lintReport {
 	var report lintReport
 	for _, r := range results {
-		t := lintedTemplate{Source: r.Source, Template: r.Template, Hash: r.Hash, OK: true, Tried: r.Tried, Findings: r.Findings}
-		if t.Findings == nil {
-			t.Findings = []lint.Finding{}
-		}
+		t := lintedTemplate{r, true}
+		t.Findings = append([]lint.Finding{}, r.Findings...)
 		for _, f := range r.Findings {
 			switch f.Severity {
 			case lint.Error:

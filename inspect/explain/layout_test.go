@@ -14,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // text draws a sentence with words of all lengths, some of which a terminal would obey.
@@ -107,7 +108,7 @@ func TestALongValueIsCutAndTheJSONHasIt(t *testing.T) {
 	if err := r.Text(&text, explain.Style{Width: 80}); err != nil || len(text.String()) > 20000 || !strings.Contains(strings.Join(strings.Fields(text.String()), " "), "characters more: -o json)") {
 		t.Errorf("%v: %d characters", err, len(text.String()))
 	}
-	if err := r.JSON(&encoded); err != nil || strings.Count(encoded.String(), long) != 6 {
+	if err := show.JSON(&encoded, r); err != nil || strings.Count(encoded.String(), long) != 6 {
 		t.Errorf("the JSON has it %d times: %v", strings.Count(encoded.String(), long), err)
 	}
 }

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"io"
 	"slices"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/offline/predict"
-	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Report is all that one run of explain says.
@@ -148,9 +146,4 @@ type DryRun struct {
 // Refused reports whether one of the pods does not come to be.
 func (r Report) Refused() bool {
 	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Refused || p.DryRun != nil && !p.DryRun.Allowed })
-}
-
-// JSON writes the report.
-func (r Report) JSON(w io.Writer) error {
-	return show.JSON(w, r)
 }

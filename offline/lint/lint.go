@@ -127,15 +127,15 @@ type Options struct {
 
 // Result has the findings about one document.
 type Result struct {
-	Source   string
-	Template string
+	Source   string `json:"source"`
+	Template string `json:"template,omitempty"`
 	// Scope says for which namespaces the template is.
-	Scope templates.Scope
+	Scope templates.Scope `json:"-"`
 	// Hash is empty if the template did not compile.
-	Hash string
+	Hash string `json:"hash,omitempty"`
 	// Tried is how many sample pods got the template, so that the resulting pod was checked.
-	Tried    int
-	Findings []Finding
+	Tried    int       `json:"tried"`
+	Findings []Finding `json:"findings"`
 }
 
 // Run checks documents, in their order.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/certs"
@@ -256,30 +257,24 @@ func (r revocation) resolve(list []*authority) (certs.Fingerprint, error) {
 // wait returns when no caBundle has the CA and every replica that answers refuses it.
 func (r revocation) wait(ctx context.Context, out io.Writer, cluster *inspect.Cluster, replicas []inspect.Replica, fingerprint certs.Fingerprint) error {
 	start := time.Now()
-	limited, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	for {
-		var still []string
-		now, err := look(limited, cluster, replicas)
-		if err == nil {
-			still = now.still(fingerprint, r.secret == "")
-			if len(still) == 0 {
-				fmt.Fprintf(out, "after %s no caBundle has it: %d webhook configurations, %d replicas\n", time.Since(start).Round(time.Millisecond), len(now.configurations), len(replicas))
-				return nil
-			}
+	var still []string
+	err := wait.PollUntilContextTimeout(ctx, revokeInterval, r.timeout, true, func(ctx context.Context) (bool, error) {
+		now, err := look(ctx, cluster, replicas)
+		if err != nil {
+			return false, nil //nolint:nilerr // it is asked again
 		}
-		select {
-		case <-limited.Done():
-			for _, line := range still {
-				fmt.Fprintln(out, line)
-			}
-			if err != nil && ctx.Err() == nil && limited.Err() == nil {
-				return err
-			}
-			return fmt.Errorf("the CA %s is revoked, and after %s it is not gone everywhere; the replicas take it out when they can: see 'pillion status' and their log", fingerprint, time.Since(start).Round(time.Second))
-		case <-time.After(revokeInterval):
+		if still = now.still(fingerprint, r.secret == ""); len(still) == 0 {
+			fmt.Fprintf(out, "after %s no caBundle has it: %d webhook configurations, %d replicas\n", time.Since(start).Round(time.Millisecond), len(now.configurations), len(replicas))
 		}
+		return len(still) == 0, nil
+	})
+	if err == nil {
+		return nil
 	}
+	for _, line := range still {
+		fmt.Fprintln(out, line)
+	}
+	return fmt.Errorf("the CA %s is revoked, and after %s it is not gone everywhere; the replicas take it out when they can: see 'pillion status' and their log", fingerprint, time.Since(start).Round(time.Second))
 }
 
 // still names the caBundles that have the CA, and the replicas that do not refuse it. all

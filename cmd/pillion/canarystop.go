@@ -35,8 +35,9 @@ An edit of the canary starts it anew, with any change of its spec. To stop it
 without that right, or in git: spec.canary.percent: 0, or delete it.`,
 		Example: `  pillion canary stop fluent-bit-next
   pillion canary stop fluent-bit-next --reason "OPS-123: logs arrive late"`,
-		Args: oneArg("canary stop takes the name of one canary"),
-		RunE: c.run,
+		Args:              oneArg("canary stop takes the name of one canary"),
+		RunE:              c.run,
+		ValidArgsFunction: first(completeTemplates),
 	}
 	f := cmd.Flags()
 	c.flags(f)

@@ -39,30 +39,13 @@ const (
 // noFiles: the shell offers no files beside what it is given.
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// registerCompletions adds what the shell offers for arguments and flags, beside the names of
-// commands and flags.
+// registerCompletions adds what the shell offers for flags, beside their names. For arguments it
+// offers nothing where a command does not say what.
 func registerCompletions(root *cobra.Command) error {
-	arguments := map[string]cobra.CompletionFunc{
-		"params":       completeParams,
-		"policy":       first(completeTemplates),
-		"library show": first(fixed(library.Names())),
-		"status":       first(completeTargets),
-		"canary stop":  first(completeTemplates),
-		"promote":      first(completeTemplates),
-		"rollout":      first(completeTargets),
-		"explain":      completeObjects,
-		"lint":         nil, // files
-		"import":       nil,
-	}
 	var add func(cmd *cobra.Command) error
 	add = func(cmd *cobra.Command) error {
-		name := strings.TrimPrefix(strings.TrimPrefix(cmd.CommandPath(), root.CommandPath()), " ")
-		complete, known := arguments[name]
-		if !known || name == "explain" && !strings.Contains(cmd.Use, "/") { // it takes no arguments
-			complete = cobra.NoFileCompletions
-		}
-		if complete != nil && cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
-			cmd.ValidArgsFunction = complete
+		if cmd.ValidArgsFunction == nil && !cmd.HasSubCommands() {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		completions := flagCompletions()
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -75,7 +58,7 @@ func registerCompletions(root *cobra.Command) error {
 				continue
 			}
 			if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
-				return fmt.Errorf("adding the completion of --%s to %s: %w", flag, name, err)
+				return fmt.Errorf("adding the completion of --%s to %s: %w", flag, cmd.CommandPath(), err)
 			}
 		}
 		for _, sub := range cmd.Commands() {
@@ -110,6 +93,9 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"log-format":          fixed([]string{"text", "json"}),
 	}
 }
+
+// anyFile offers files.
+var anyFile = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 
 // fixed offers the same everywhere.
 func fixed(values []string) cobra.CompletionFunc { return cobra.FixedCompletions(values, noFiles) }

@@ -59,7 +59,8 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
   pillion explain -n shop deploy/web --chain
   pillion explain -f deployment.yaml --namespace-file namespace.yaml
   pillion explain --cluster -n shop -f deployment.yaml`,
-		RunE: c.run,
+		RunE:              c.run,
+		ValidArgsFunction: completeObjects,
 	}
 	c.given.podFlags(cmd)
 	c.given.clusterFlag(cmd)

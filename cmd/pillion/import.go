@@ -27,7 +27,8 @@ has a table for each format. Then check the result with 'pillion lint'.
 The exit code is 1 if nothing could be imported.`,
 		Example: `  pillion import sidecarset.yaml > templates.yaml && pillion lint templates.yaml
   kubectl get sidecarsets -o yaml | pillion import -`,
-		Args: oneArg("import takes one file, or - for standard input"),
+		Args:              oneArg("import takes one file, or - for standard input"),
+		ValidArgsFunction: anyFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			documents, err := readDocuments(cmd, args[0])
 			if err != nil {

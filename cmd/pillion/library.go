@@ -30,10 +30,11 @@ injection with only the required parameters set.`,
 		},
 	}
 	show := &cobra.Command{
-		Use:     "show NAME",
-		Short:   "Print a template's manifest",
-		Example: `  pillion library show fluent-bit`,
-		Args:    oneArg("library show takes one template name"),
+		Use:               "show NAME",
+		Short:             "Print a template's manifest",
+		Example:           `  pillion library show fluent-bit`,
+		Args:              oneArg("library show takes one template name"),
+		ValidArgsFunction: first(fixed(library.Names())),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			manifest, err := library.Get(args[0], nil)
 			if err != nil {

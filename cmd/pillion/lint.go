@@ -51,6 +51,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
   pillion lint template.yaml --pod deployment.yaml --strict -o json
   pillion lint template.yaml --cluster
   pillion lint --cluster -n shop`,
+		ValidArgsFunction: anyFile,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !f.cluster {
 				return usageError{Err: fmt.Errorf("lint needs at least one file or directory, or --cluster")}

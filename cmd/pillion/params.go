@@ -55,7 +55,8 @@ Namespace.`,
 			}
 			return nil
 		},
-		RunE: c.run,
+		RunE:              c.run,
+		ValidArgsFunction: completeParams,
 	}
 	c.given.templateFlags(cmd)
 	c.given.kubeVersionFlag(cmd)

@@ -40,8 +40,9 @@ matchConditions, has no policy. The chart makes the same objects for its own
 templates: required.policy=true.`,
 		Example: `  pillion policy mesh --templates mesh.yaml
   pillion policy mesh --cluster | kubectl apply -f -`,
-		Args: oneArg("policy takes the name of one template"),
-		RunE: c.run,
+		Args:              oneArg("policy takes the name of one template"),
+		RunE:              c.run,
+		ValidArgsFunction: first(completeTemplates),
 	}
 	c.given.templateFlags(cmd)
 	c.given.kubeVersionFlag(cmd)

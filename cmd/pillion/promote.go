@@ -50,8 +50,9 @@ A canary that does not compile is not promoted, nor is one that is stopped,
 without --force.`,
 		Example: `  pillion promote fluent-bit-next
   pillion promote fluent-bit-next -o yaml --templates templates/`,
-		Args: oneArg("promote takes the name of one canary"),
-		RunE: p.run,
+		Args:              oneArg("promote takes the name of one canary"),
+		RunE:              p.run,
+		ValidArgsFunction: first(completeTemplates),
 	}
 	f := cmd.Flags()
 	p.flags(f)

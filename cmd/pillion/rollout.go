@@ -75,7 +75,8 @@ not.`,
 			_, _, err := inspect.ParseTarget(args[0])
 			return err
 		}),
-		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
+		ValidArgsFunction: first(completeTargets),
 	}
 	f := cmd.Flags()
 	for mode, usage := range map[rollout.Mode]string{

@@ -71,7 +71,8 @@ all others that call the same Service.`,
 			_, _, err := inspect.ParseTarget(args[0])
 			return err
 		},
-		RunE: c.run,
+		RunE:              c.run,
+		ValidArgsFunction: first(completeTargets),
 	}
 	placeFlags(cmd.Flags(), &c.where)
 	replicaFlag(cmd.Flags(), &c.where)

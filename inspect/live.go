@@ -2,9 +2,7 @@ package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
@@ -193,16 +192,9 @@ func exactPod(u *unstructured.Unstructured) (map[string]any, error) {
 
 // create creates the pod by dry run, under another name.
 func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
-	pod = maps.Clone(pod)
-	pod["apiVersion"], pod["kind"] = "v1", "Pod"
-	data, err := json.Marshal(pod)
-	if err != nil {
-		return nil, nil, fmt.Errorf("writing the pod: %w", err)
-	}
-	var u unstructured.Unstructured
-	if err := u.UnmarshalJSON(data); err != nil {
-		return nil, nil, fmt.Errorf("writing the pod: %w", err)
-	}
+	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(pod)}
+	u.SetAPIVersion("v1")
+	u.SetKind("Pod")
 	if u.GetGenerateName() == "" {
 		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
 	}

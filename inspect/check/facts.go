@@ -226,12 +226,6 @@ func (w Webhook) String() string {
 	return fmt.Sprintf("entry %s of %s/%s", w.Name, w.Kind(), w.Configuration)
 }
 
-// calls reports whether API servers call the entry for what is done to a resource, in a
-// namespace with these labels.
-func (w Webhook) calls(operation admissionv1.OperationType, resource string, namespace map[string]string) bool {
-	return w.Called(operation, resource)(namespace)
-}
-
 // Called returns a function that reports whether API servers call the entry for what is done to
 // a resource, in a namespace with the given labels. There may be thousands of them.
 func (w Webhook) Called(operation admissionv1.OperationType, resource string) func(namespace map[string]string) bool {

@@ -35,13 +35,13 @@ func labelsThere(f *Facts, s Settings) []Finding {
 		}
 	}
 	var found []Finding
-	if names := lacking[templates.InjectionLabel(s.Prefix)]; len(names) > 0 {
-		found = append(found, failed(fmt.Sprintf("%s ask for sidecars and lack the label %s, so API servers do not call Pillion for their pods. Pillion sets it within a second if it runs and may patch namespaces", namespacesNamed(names), templates.InjectionLabel(s.Prefix)),
-			s.logs(), fmt.Sprintf("kubectl auth can-i patch namespaces --as=%s", s.Account)))
-	}
-	if names := lacking[templates.RequiredLabel(s.Prefix)]; len(names) > 0 {
-		found = append(found, failed(fmt.Sprintf("%s are selected by a required template and lack the label %s, so final pods are not verified there", namespacesNamed(names), templates.RequiredLabel(s.Prefix)),
-			s.logs(), fmt.Sprintf("kubectl auth can-i patch namespaces --as=%s", s.Account)))
+	for _, l := range []struct{ label, says string }{
+		{templates.InjectionLabel(s.Prefix), "%s ask for sidecars and lack the label %s, so API servers do not call Pillion for their pods. Pillion sets it within a second if it runs and may patch namespaces"},
+		{templates.RequiredLabel(s.Prefix), "%s are selected by a required template and lack the label %s, so final pods are not verified there"},
+	} {
+		if names := lacking[l.label]; len(names) > 0 {
+			found = append(found, failed(fmt.Sprintf(l.says, namespacesNamed(names), l.label), s.logs(), "kubectl auth can-i patch namespaces --as="+s.Account))
+		}
 	}
 	if len(open) > 0 {
 		found = append(found, warning(fmt.Sprintf("%s are not enforced although Pillion has proven itself: while it is down, their pods come without sidecars. Pillion changes the label %s within a second if the API server takes the write", namespacesNamed(open), templates.InjectionLabel(s.Prefix)),

@@ -170,13 +170,13 @@ func webhooksApart(f *Facts, s Settings) []Finding {
 	var found []Finding
 	for _, w := range all {
 		if s.ours(w) {
-			if w.fails() && w.calls(admissionv1.Create, "pods", home) {
+			if w.fails() && w.Called(admissionv1.Create, "pods")(home) {
 				found = append(found, failed(fmt.Sprintf("%s is called for Pillion's own pods with failurePolicy Fail: once Pillion is down it cannot start again", w), s.replace()))
 			}
 			continue
 		}
 		own := w.ObjectSelector == nil || f.Deployment.Err != nil || selects(w.ObjectSelector, f.Deployment.Value.PodLabels)
-		if own && w.fails() && w.calls(admissionv1.Create, "pods", home) {
+		if own && w.fails() && w.Called(admissionv1.Create, "pods")(home) {
 			found = append(found, warning(fmt.Sprintf("%s is called for the pods of namespace %s, with failurePolicy Fail: while that webhook is down, Pillion's pods cannot start. Leave the namespace out of its namespaceSelector", w, s.Namespace),
 				fmt.Sprintf("kubectl edit %s %s", w.Kind(), w.Configuration)))
 		}

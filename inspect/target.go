@@ -101,6 +101,17 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	return Target{}, fmt.Errorf("no namespace and no template in force has the name %q; the templates are: %s", name, TemplateNames(set))
 }
 
+// About returns the cluster with settings, and what an argument, "" for none, and -n are about there.
+func (c *Cluster) About(ctx context.Context, settings Settings, arg, namespace string) (live *Live, of Target, err error) {
+	if arg != "" {
+		if of, err = c.FindTarget(ctx, arg, settings.Templates); err != nil {
+			return nil, of, err
+		}
+	}
+	of, err = of.In(namespace)
+	return c.By(settings, c.Kubernetes(ctx)), of, err
+}
+
 // TemplateNames lists the names of templates for a message.
 func TemplateNames(set *templates.Set) string {
 	var names []string

@@ -65,17 +65,13 @@ type templateUsers struct {
 // users returns what uses templates in the cluster that the flags name, and prints what of its
 // settings could not be read.
 func (o *offline) users(cmd *cobra.Command) (*templateUsers, error) {
-	cluster, err := openCluster(o.where)
-	if err != nil {
-		return nil, err
-	}
-	live, err := cluster.Live(cmd.Context(), o.prefix)
+	live, err := o.live(cmd)
 	if err != nil {
 		return nil, err
 	}
 	printNotes(cmd, live)
 	if live.Templates == nil {
-		live.Templates = cluster.NamespacedTemplates(cmd.Context(), templates.NewSet(nil), live.Compile)
+		live.Templates = live.NamespacedTemplates(cmd.Context(), templates.NewSet(nil), live.Compile)
 	}
 	return &templateUsers{Live: live, now: o.now}, nil
 }
@@ -248,7 +244,7 @@ func (u *templateUsers) depending(ctx context.Context, namespaces map[string]tem
 		for i := range results {
 			for _, message := range said {
 				if r := &results[i]; r.Template == t.Name() && !r.Scope.Namespaced {
-					r.Findings = append(r.Findings, lint.Finding{Severity: lint.Note, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
+					r.Cluster(lint.Note, message)
 				}
 			}
 		}
@@ -470,19 +466,16 @@ func (u *templateUsers) report(results []lint.Result) {
 			}
 			return strings.Compare(a[1], b[1])
 		})
-		add := func(severity lint.Severity, message string) {
-			r.Findings = append(r.Findings, lint.Finding{Severity: severity, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
-		}
 		for n, of := range reasons {
 			if n == mostReasons {
-				add(lint.Error, fmt.Sprintf("%d more reasons for which pods of the cluster would newly be refused", len(reasons)-n))
+				r.Cluster(lint.Error, fmt.Sprintf("%d more reasons for which pods of the cluster would newly be refused", len(reasons)-n))
 				break
 			}
-			add(lint.Error, u.sentence(of))
+			r.Cluster(lint.Error, u.sentence(of))
 		}
 		slices.Sort(u.unread)
 		for _, why := range slices.Compact(u.unread) {
-			add(lint.Warning, "not everything that uses it could be looked at: "+why)
+			r.Cluster(lint.Warning, "not everything that uses it could be looked at: "+why)
 		}
 	}
 }

@@ -46,8 +46,7 @@ func (u *templateUsers) lint(ctx context.Context, files []lint.Document, o lint.
 	var ofCluster []lint.Result
 	for i, r := range lint.Run(documents, o) {
 		if r.Scope.Namespaced && slices.Contains(u.Excluded, r.Scope.Namespace) {
-			r.Findings = append(r.Findings, lint.Finding{Severity: lint.Warning, Rule: "cluster", Source: r.Source, Template: r.Template,
-				Message: fmt.Sprintf("namespace %s is excluded (excludedNamespaces, or Pillion's own), so no pod there is injected", r.Scope.Namespace)})
+			r.Cluster(lint.Warning, fmt.Sprintf("namespace %s is excluded (excludedNamespaces, or Pillion's own), so no pod there is injected", r.Scope.Namespace))
 		}
 		switch d := all[i]; {
 		case d.file >= 0:
@@ -155,7 +154,6 @@ func (u *templateUsers) withoutOwn(results []lint.Result, err error) {
 		if _, known := u.Templates.Find(r.Template); known && !r.Scope.Namespaced {
 			continue
 		}
-		r.Findings = append(r.Findings, lint.Finding{Severity: lint.Warning, Rule: "cluster", Source: r.Source, Template: r.Template,
-			Message: "was not compared with the templates that namespaces of the cluster have of their own: " + rights.Named(err).Error() + ". With -n NAMESPACE only those of that namespace are read"})
+		r.Cluster(lint.Warning, "was not compared with the templates that namespaces of the cluster have of their own: "+rights.Named(err).Error()+". With -n NAMESPACE only those of that namespace are read")
 	}
 }

@@ -101,7 +101,7 @@ func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 			return nil, usageError{Err: fmt.Errorf("--%s is only for files, and this command reads the cluster: leave it out", name)}
 		}
 	}
-	cluster, err := openCluster(o.where)
+	live, err := o.live(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -111,12 +111,17 @@ func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 			return nil, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
-	live, err := cluster.Live(cmd.Context(), o.prefix)
+	live.Fallback, live.Compare.Pipeline = namespace, at(live.Compare.Pipeline, o.now)
+	return live, nil
+}
+
+// live returns the cluster that the flags name, with the settings of the server there.
+func (o *offline) live(cmd *cobra.Command) (*inspect.Live, error) {
+	cluster, err := openCluster(o.where)
 	if err != nil {
 		return nil, err
 	}
-	live.Fallback, live.Compare.Pipeline = namespace, at(live.Compare.Pipeline, o.now)
-	return live, nil
+	return cluster.Live(cmd.Context(), o.prefix)
 }
 
 // inForce returns the templates of the files, or those of the cluster with what else there is. It

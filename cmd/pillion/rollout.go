@@ -166,15 +166,12 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	of, err := cluster.FindTarget(cmd.Context(), arg, settings.Templates)
+	live, of, err := cluster.About(cmd.Context(), settings, arg, r.namespace)
 	if err != nil {
 		return err
 	}
-	if of, err = of.In(r.namespace); err != nil {
-		return err
-	}
 	o.Namespace, o.Cluster = of.Namespace, rollout.Connect(cluster.Objects)
-	o.Judge = rollout.Judge{Comparer: cluster.By(settings, cluster.Kubernetes(cmd.Context())).Compare, Templates: settings.Templates, Template: of.Template}
+	o.Judge = rollout.Judge{Comparer: live.Compare, Templates: settings.Templates, Template: of.Template}
 	return rollout.Run(cmd.Context(), o)
 }
 

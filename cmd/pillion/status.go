@@ -118,8 +118,13 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	live, of, err := c.target(ctx, cluster, args)
+	var live *inspect.Live
+	var of inspect.Target
 	var pods inspect.PodsReport
+	settings, err := cluster.Settings(ctx, "")
+	if err == nil {
+		live, of, err = cluster.About(ctx, settings, strings.Join(args, ""), c.namespace) // one at most
+	}
 	if err == nil {
 		pods, err = live.ComparePods(ctx, of)
 	}
@@ -168,21 +173,6 @@ func reportOn(ctx context.Context, cluster *inspect.Cluster, replicas []state.Re
 	r.Configurations, err = configurationsOf(ctx, cluster, replicas)
 	r.Sound = r.Sound && complete(r.Configurations)
 	return r, err
-}
-
-// target returns the cluster with the server's settings, and what the arguments are about there.
-func (c *statusCommand) target(ctx context.Context, cluster *inspect.Cluster, args []string) (live *inspect.Live, of inspect.Target, err error) {
-	settings, err := cluster.Settings(ctx, "")
-	if err != nil {
-		return nil, of, err
-	}
-	if len(args) > 0 {
-		if of, err = cluster.FindTarget(ctx, args[0], settings.Templates); err != nil {
-			return nil, of, err
-		}
-	}
-	of, err = of.In(c.namespace)
-	return cluster.By(settings, cluster.Kubernetes(ctx)), of, err
 }
 
 // text returns the report for people. Namespace is Pillion's own.

@@ -30,16 +30,13 @@ func apiServer(f *Facts, _ Settings) []Finding {
 		return []Finding{failed(fmt.Sprintf("the API server does not answer: %s", oneLine(err.Error())), "kubectl cluster-info", "kubectl config get-contexts")}
 	}
 	v := f.Kubernetes.Value
-	older := func(than templates.KubernetesVersion) bool {
-		return v.Major < than.Major || v.Major == than.Major && v.Minor < than.Minor
-	}
 	oldest, newest := templates.OldestKubernetes(), templates.NewestKubernetes()
 	switch {
-	case older(nativeSidecars):
+	case v.Compare(nativeSidecars) < 0:
 		return []Finding{failed(fmt.Sprintf("the API server is of version %s, which has no native sidecars: a sidecar would keep a Job from ending. Use Kubernetes %s or later", v, oldest), "kubectl version")}
-	case older(oldest):
+	case v.Compare(oldest) < 0:
 		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", v, oldest), "kubectl version")}
-	case v.Major > newest.Major || v.Major == newest.Major && v.Minor > newest.Minor:
+	case v.Compare(newest) > 0:
 		return []Finding{fine(fmt.Sprintf("the API server is of version %s; this pillion knows the fields of pods up to %s, and leaves newer ones as they are", v, newest))}
 	}
 	return nil

@@ -43,8 +43,6 @@ func ServerRights(n Needs) []rights.Right {
 		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates"}, "list", "watch")
 		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates", Subresource: "status"}, "patch")
 		may(rights.Right{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "sidecartemplates." + n.Prefix}, "get")
-	}
-	if n.ClusterTemplates {
 		may(rights.Right{Group: n.Prefix, Resource: "namespacedsidecartemplates"}, "get", "list", "watch")
 		may(rights.Right{Group: n.Prefix, Resource: "namespacedsidecartemplates", Subresource: "status"}, "patch")
 		may(rights.Right{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Name: "namespacedsidecartemplates." + n.Prefix}, "get")

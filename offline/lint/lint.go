@@ -101,6 +101,11 @@ func (f Finding) String() string {
 	return b.String()
 }
 
+// Cluster adds a finding of the rule cluster.
+func (r *Result) Cluster(severity Severity, message string) {
+	r.Findings = append(r.Findings, Finding{Severity: severity, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
+}
+
 // Document is one manifest of a file.
 type Document struct {
 	Source string

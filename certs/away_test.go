@@ -28,7 +28,7 @@ func TestAfterTheAPIServerWasAwayADamagedBundleIsRestoredAtOnce(t *testing.T) {
 				tries.Add(1)
 				return true, nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 			}
-			w, err := c.Tracker().Watch(action.GetResource(), action.GetNamespace())
+			w, err := c.watch(action)
 			mu.Lock()
 			defer mu.Unlock()
 			standing = append(standing, w)

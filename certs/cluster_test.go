@@ -15,10 +15,12 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -60,7 +62,31 @@ func newCluster(t testing.TB, objects ...runtime.Object) *cluster {
 	c.PrependReactor("update", "secrets", c.updateSecret)
 	c.PrependReactor("patch", configurations.Resource, c.patch)
 	c.PrependReactor("patch", validations.Resource, c.patch)
+	c.PrependWatchReactor("*", func(action k8stesting.Action) (bool, watch.Interface, error) {
+		w, err := c.watch(action)
+		return true, w, err
+	})
 	return c
+}
+
+// watch begins a watch. As that of an API server it brings what happened since the list before it,
+// which a fake one does not: it brings everything that there is.
+func (c *cluster) watch(action k8stesting.Action) (watch.Interface, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w, err := c.Tracker().Watch(action.GetResource(), action.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	kind := map[schema.GroupVersionResource]string{secrets: "Secret", configurations: "MutatingWebhookConfiguration", validations: "ValidatingWebhookConfiguration"}[action.GetResource()]
+	list, err := c.Tracker().List(action.GetResource(), action.GetResource().GroupVersion().WithKind(kind), action.GetNamespace())
+	if err != nil {
+		return nil, err
+	}
+	return w, meta.EachListItem(list, func(object runtime.Object) error {
+		w.(*watch.RaceFreeFakeWatcher).Modify(object)
+		return nil
+	})
 }
 
 func (c *cluster) deny(permission string, denied bool) {

@@ -105,6 +105,7 @@ func TestACacheIsFilledOnceItHasToldOfAllThatIsInIt(t *testing.T) {
 		})
 		runtest.Start(t, func(ctx context.Context) error { c.Run(ctx); return nil })
 		time.Sleep(time.Second)
+		synctest.Wait()
 		if !c.HasSynced() || told != 100 || filled != 1 {
 			t.Errorf("told of %d objects of 100, and %d times that the cache is filled", told, filled)
 		}

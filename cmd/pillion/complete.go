@@ -234,8 +234,8 @@ func templateOf(cmd *cobra.Command, name string) *templates.Template {
 
 // clusterManifest returns the manifest of a template of the cluster, nil where it does not answer.
 func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, namespace, name string) (manifest []byte) {
-	ask(cmd, func(ctx context.Context, config *rest.Config) {
-		object, err := dynamic.NewForConfigOrDie(config).Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	ask(cmd, dynamic.NewForConfig, func(ctx context.Context, client *dynamic.DynamicClient) {
+		object, err := client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err == nil {
 			manifest, _ = object.MarshalJSON() // of JSON that was read
 		}
@@ -243,13 +243,19 @@ func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, n
 	return manifest
 }
 
-// ask has a function ask the cluster for what a person waits for, if there is one.
-func ask(cmd *cobra.Command, ask func(context.Context, *rest.Config)) {
-	if config, err := kubeconfigFor(cmd).ClientConfig(); err == nil {
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
-		defer cancel()
-		ask(ctx, config)
+// ask calls f with a client of the cluster, if there is one, for what a person waits for.
+func ask[Client any](cmd *cobra.Command, connect func(*rest.Config) (Client, error), f func(context.Context, Client)) {
+	config, err := kubeconfigFor(cmd).ClientConfig()
+	if err != nil {
+		return
 	}
+	client, err := connect(config)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+	defer cancel()
+	f(ctx, client)
 }
 
 func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -338,8 +344,8 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 // clusterNames returns the names of objects, none if the cluster does not answer soon or the
 // user may not list them: a completion says nothing.
 func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace string) (names []string) {
-	ask(cmd, func(ctx context.Context, config *rest.Config) {
-		list, err := metadata.NewForConfigOrDie(config).Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
+	ask(cmd, metadata.NewForConfig, func(ctx context.Context, client metadata.Interface) {
+		list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
 		if err != nil {
 			return
 		}

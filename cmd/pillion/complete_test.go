@@ -164,6 +164,16 @@ func TestACompletionDoesNotWaitForACluster(t *testing.T) {
 	}
 }
 
+// A shell that asks for words gets no stack trace, whatever the kubeconfig has.
+func TestACompletionWithAnUnusableKubeconfigSaysNothing(t *testing.T) {
+	setKubeconfig(t, "http://[::1")
+	for _, line := range [][]string{{"rollout", "-n", ""}, {"params", "--cluster", "own", ""}, {"status", "ns/"}, {"explain", "-n", "shop", "pod/"}} {
+		if got := completing(t, line...); len(got) > 0 {
+			t.Errorf("%v offers %q", line, got)
+		}
+	}
+}
+
 // What a flag is said to take is what shells offer: a value is added in one place only.
 func TestTheValuesOfFlagsAreThoseOfTheirUsage(t *testing.T) {
 	var each func(cmd *cobra.Command)

@@ -340,3 +340,18 @@ const metricsIntroduction = "# Metrics\n\n" +
 	"`pillion_pods_total` and `pillion_injections_total` count a pod once, when it gets its record, the annotation `pillion.dev/status`.\n\n" +
 	"No label has a value that grows with what tenants do: names of namespaces and of missing templates stand there for the 20 worst only.\n\n" +
 	"The metrics of every Go program, `go_*` and `process_*`, are there too, such as `process_resident_memory_bytes` and `process_cpu_seconds_total`.\n"
+
+// Alerts and commands tell a replica that proves nothing from one that does not say.
+func TestAReplicaThatIsToProveNothingSaysThatNothingIsProven(t *testing.T) {
+	for _, flags := range [][]string{{"--enforcement=Manual"}, {"--proof-namespace="}, nil} {
+		_, registry := assembledReplica(t, flags...)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "pillion_enforcement_proven" })
+		if i < 0 || families[i].Metric[0].Gauge.GetValue() != 0 {
+			t.Errorf("%q: no metric says 0", flags)
+		}
+	}
+}

@@ -33,7 +33,6 @@ func (r *replica) prove() {
 		},
 		Exists: func() bool { _, ok := r.namespaces.Cached(c.ProofNamespace); return ok },
 	})
-	r.registry.MustRegister(r.prover)
 	r.run(r.prover.Run)
 }
 

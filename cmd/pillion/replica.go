@@ -238,6 +238,7 @@ func (r *replica) mayWrite() error {
 // write makes what writes to the cluster, and what counts for it.
 func (r *replica) write() {
 	r.prove()
+	r.registry.MustRegister(r.prover) // where there is none, nothing is proven
 	r.countUsage()
 	r.gateUpgrades()
 	r.leaving = newLeaving(r.metadata, r.c, labelRemover(r.unlimited, r.c.Prefix, false), r.logger("uninstall"))

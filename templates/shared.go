@@ -89,8 +89,8 @@ func (m *made) settled(fragment map[string]any, run *expression.Run) (map[string
 	return fragment, memo.Tables{&m.memo}
 }
 
-// same reports whether two values are equal. Parts that they share are not looked at. (reflect.DeepEqual
-// takes memory for each entry of an object.)
+// same reports whether two values are equal. Parts that they share are not looked at.
+// (reflect.DeepEqual takes memory for each entry.)
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -305,8 +305,8 @@ func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
 	return ""
 }
 
-// keyOf returns the key of an item of a list of type t, "" for an item without the fields of
-// the key. It reports false for lists without keys.
+// keyOf returns the key of an item of a list of type t. It is "" for an item without the fields of
+// the key. Ok is false for a list without keys.
 func keyOf(t *podschema.Type, item any) (key string, ok bool) {
 	if t == nil || len(t.Keys()) == 0 {
 		return "", false

@@ -26,7 +26,7 @@ and in a namespace that is too new for Pillion's labels. Pods that the template
 selects are refused if one of its containers is missing, or has an image that
 neither the template renders nor its spec.verify.images allows; and so is
 another image for such a container in a running pod. The comments in front of it
-list what it does not check.
+list its limits.
 
 Without --cluster policy reads files: --templates, and with --values the
 defaults that the installer's values give. With --cluster the template and the

@@ -61,7 +61,7 @@ func functionsPage(t *testing.T) string {
 		fmt.Fprintf(&b, "| %s | %s |\n", code(name), visibleDocs[name])
 	}
 	b.WriteString("\nThere is no time, no randomness, no environment and no network.\n\n## Functions of Pillion\n\n" +
-		"Pillion adds these to the functions of Kubernetes' admission policies:\n\n| function | what it gives |\n| --- | --- |\n")
+		"Pillion adds these to the functions of Kubernetes' admission policies:\n\n| function | result |\n| --- | --- |\n")
 	for _, f := range functionDocs {
 		fmt.Fprintf(&b, "| %s | %s |\n", code(f[0]), f[1])
 	}

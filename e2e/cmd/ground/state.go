@@ -24,7 +24,7 @@ func (s state) options() string         { return filepath.Join(string(s), "optio
 func (s state) tool(name string) string { return filepath.Join(s.bin(), name) }
 func (s state) holder() string          { return string(s) + ".holder" }
 
-// make makes the folder, empty.
+// create makes the folder, empty.
 func (s state) create() error {
 	if err := os.RemoveAll(string(s)); err != nil {
 		return err

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older kubernetes-upgrade image up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs pictures clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older image up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs pictures clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -89,11 +89,6 @@ check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 older: ground tally released ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
 	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
 	.cache/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
-
-kubernetes-upgrade: ground ## Kubernetes 1.36 to 1.37 and back under load, one API server of three after the other: a line UPGRADE tried=<n> failed=<n> wrong=<n>
-	@$(GROUND_COMMAND) programs GROUND=controlplane,K8S=1.36,HELM=3 GROUND=controlplane,K8S=1.37,HELM=3
-	@$(E2E) API_SERVERS=3 GROUND=controlplane K8S=1.36 UPGRADE_TO=1.37 HELM=3 go test . -count=1 -v -timeout=20m -run '^TestKubernetesIsUpgraded' \
-	  | sed -nE 's/^ +[a-z_]+\.go:[0-9]+: UPGRADE /UPGRADE /p; /^ +[a-z_]+\.go:|^(---|FAIL|ok)/p'
 
 image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
 	@$(GROUND_COMMAND) image bin/pillion-image.tar

@@ -82,9 +82,6 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if options.APIServers < 2 {
 		skip = append(skip, "^"+withSeveralAPIServers)
 	}
-	if os.Getenv(upgradeTo) == "" {
-		skip = append(skip, "^"+kubernetesUpgrade)
-	}
 	if err := flag.Set("test.skip", strings.Join(skip, "|")); err != nil {
 		return 1, err
 	}

@@ -23,7 +23,7 @@ type requiredResult struct {
 
 // rendering renders a template for a pod.
 func (w *injection) rendering(t *templates.Template, pod map[string]any) (*templates.Rendered, error) {
-	return t.Render(w.progress.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Kubernetes: w.request.Kubernetes, Cache: w.pipeline.cache})
+	return t.Render(w.progress.ctx, templates.Input{Pod: pod, Namespace: w.request.Namespace, Cache: w.pipeline.cache})
 }
 
 // byHand refuses a pod to which templates of its namespace give something that a required template

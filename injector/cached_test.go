@@ -41,10 +41,10 @@ var cachedTemplates = map[string]string{
 	"rendered": `
   parameters: [{name: level, type: string, default: info}, {name: extra, type: list, items: string}]
   variables: [{name: of, expression: "container.name + params.level"}]
-  files: {a: "level ${params.level}\n", b: "${namespaceObject.metadata.name} ${params.level}", c: "${params.?extra.orValue([]).join(' ')}", d: "${string(kubernetes.minor)}"}
+  files: {a: "level ${params.level}\n", b: "${namespaceObject.metadata.name} ${params.level}", c: "${params.?extra.orValue([]).join(' ')}"}
   inject:
     spec:
-      initContainers: [{name: rendered, image: "r:1", restartPolicy: Always, args: [a, "${params.?extra}", "${kubernetes.minor}"], volumeMounts: [{name: rendered-files, mountPath: /r}]}]
+      initContainers: [{name: rendered, image: "r:1", restartPolicy: Always, args: [a, "${params.?extra}"], volumeMounts: [{name: rendered-files, mountPath: /r}]}]
       containers: [{$each: App, env: [{name: OF, value: "${variables.of}"}]}]`,
 	"twin": `
   parameters: [{name: level, type: string, default: info}]
@@ -70,7 +70,6 @@ func cachedSet(t testing.TB) *templates.Set {
 func cachedRequest(t *rapid.T, set *templates.Set) Request {
 	one := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
 	r := Request{Operation: "CREATE", Templates: set, Namespace: templates.Namespace{Name: one("namespace", "shop", "bank"), Annotations: map[string]string{}}}
-	r.Kubernetes = templates.KubernetesVersion{Major: 1, Minor: rapid.IntRange(35, 36).Draw(t, "minor")}
 	add := func(annotations map[string]string, key string, values ...string) {
 		if value := one(key, append(values, "-")...); value != "-" {
 			annotations[key] = value

@@ -20,9 +20,6 @@ type Config struct {
 	Prefix string
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
-	// Kubernetes returns the API server's version, which is asked once for a request. Nil:
-	// each template is rendered for the version of its options.
-	Kubernetes func() templates.KubernetesVersion
 	// Namespace is Pillion's own. Default: [DefaultNamespace].
 	Namespace string
 	// Explain is the command with which refusals end. Default: the one for the pod's workload
@@ -78,8 +75,6 @@ type Request struct {
 	// Now is the time of the review, by which exceptions of required templates end. Default: that
 	// of the configuration's clock.
 	Now time.Time
-	// Kubernetes is the API server's version. Default: what the pipeline's configuration says.
-	Kubernetes templates.KubernetesVersion
 	// Stable leaves canaries out: the pod gets the stable version of each template.
 	Stable bool
 	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
@@ -225,7 +220,6 @@ func (p *Pipeline) inject(k *progress, r Request) (Outcome, error) {
 // plan in turn does not want this part, the record contradicts itself, as only a
 // forged one does: then it counts as none. The part that counts is returned, too.
 func (p *Pipeline) plan(k *progress, r Request, rec record.Record, verifying bool) (*injection, record.Record, error) {
-	r = p.versioned(r)
 	r.Now = p.timeOf(r) // the same for each plan that is made
 	base := rec.Base(r.Pod)
 	w, err := p.walk(k, r, base, base, verifying)
@@ -249,14 +243,6 @@ func (p *Pipeline) plan(k *progress, r Request, rec record.Record, verifying boo
 	base = rec.Base(r.Pod)
 	w, err = p.walk(k, r, base, base, verifying)
 	return w, rec, err
-}
-
-// versioned returns the request with the API server's version.
-func (p *Pipeline) versioned(r Request) Request {
-	if r.Kubernetes == (templates.KubernetesVersion{}) && p.config.Kubernetes != nil {
-		r.Kubernetes = p.config.Kubernetes()
-	}
-	return r
 }
 
 // walk decides, renders and plans for a base pod. Required templates see requiredBase.

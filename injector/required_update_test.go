@@ -120,20 +120,6 @@ func TestAResizeLeavesTheResourcesOfThePodThatARequiredTemplateRenders(t *testin
 	}
 }
 
-func TestAnUpdateIsJudgedForTheAPIServersVersion(t *testing.T) {
-	set := requiredSet(t, audit, strings.ReplaceAll(guarding, "image: audit:1", `image: "audit:${string(kubernetes.minor)}"`))
-	old := podOf(t, database)
-	old["spec"].(map[string]any)["initContainers"] = []any{map[string]any{"name": "audit", "image": "audit:0", "restartPolicy": "Always"}}
-	p := NewPipeline(Config{Kubernetes: func() templates.KubernetesVersion { return templates.KubernetesVersion{Major: 1, Minor: 34} }})
-	for image, allowed := range map[string]bool{"audit:34": true, "audit:35": false, "audit:37": false} {
-		pod := patched(t, old, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"`+image+`"}]`)
-		out, err := p.Verify(t.Context(), Request{Operation: "UPDATE", Pod: pod, Old: old, Namespace: shop, Templates: set})
-		if err != nil || out.Allowed != allowed {
-			t.Errorf("%s: %v, allowed %t: %s", image, err, out.Allowed, out.Message)
-		}
-	}
-}
-
 // The answer to pods that a broken template selects is the same where they are made and where
 // they change.
 func TestABrokenRequiredTemplateRefusesUpdatesOfThePodsThatItSelects(t *testing.T) {

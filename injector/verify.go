@@ -74,7 +74,7 @@ func (p *Pipeline) wrongInUpdate(k *progress, r Request) ([]TemplateOutcome, err
 	if slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name) || p.disabled(r.Namespace) {
 		return nil, nil
 	}
-	u := &update{pipeline: p, progress: k, request: p.versioned(r), changed: changedContainers(r)}
+	u := &update{pipeline: p, progress: k, request: r, changed: changedContainers(r)}
 	u.resized = r.Subresource == "resize" && !podschema.Equal(podResources, podResourcesOf(r.Old), podResourcesOf(r.Pod))
 	if len(u.changed) == 0 && !u.resized && annotationsOf(r.Old)[p.statusKey] == annotationsOf(r.Pod)[p.statusKey] {
 		return nil, nil
@@ -210,7 +210,7 @@ func (u *update) render(e templates.Entry, seen map[string]any) (fragment map[st
 		return nil, "", err
 	}
 	rendered, err := e.Template.Render(u.progress.ctx, templates.Input{
-		Pod: seen, Namespace: u.request.Namespace, Kubernetes: u.request.Kubernetes, Cache: u.pipeline.cache, IgnoreConditions: true,
+		Pod: seen, Namespace: u.request.Namespace, Cache: u.pipeline.cache, IgnoreConditions: true,
 	})
 	switch {
 	case err == nil:

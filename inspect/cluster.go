@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,13 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/coverage"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // Cluster reads a cluster with the user's own rights. All commands read by it.
@@ -83,32 +84,22 @@ func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
 const versionTimeout = 5 * time.Second
 
 // KubernetesVersion returns the version of an API server, by a function that reads its /version.
-func KubernetesVersion(ctx context.Context, read func(context.Context) ([]byte, error)) (templates.KubernetesVersion, error) {
+func KubernetesVersion(ctx context.Context, read func(context.Context) ([]byte, error)) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	body, err := read(ctx)
 	if err != nil {
-		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
+		return nil, fmt.Errorf("reading /version: %w", err)
 	}
 	var info struct{ Major, Minor string }
 	if err := json.Unmarshal(body, &info); err != nil {
-		return templates.KubernetesVersion{}, fmt.Errorf("reading /version: %w", err)
+		return nil, fmt.Errorf("reading /version: %w", err)
 	}
-	version, err := templates.ParseKubernetesVersion(info.Major + "." + info.Minor)
+	parsed, err := version.ParseMajorMinor(info.Major + "." + strings.TrimSuffix(info.Minor, "+"))
 	if err != nil {
-		return version, fmt.Errorf("reading /version: %w", err)
+		return nil, fmt.Errorf("reading /version: %w", err)
 	}
-	return version, nil
-}
-
-// Kubernetes returns the cluster's version. Where it cannot be read, it is the newest that this
-// build knows.
-func (c *Cluster) Kubernetes(ctx context.Context) templates.KubernetesVersion {
-	version, err := KubernetesVersion(ctx, c.Version)
-	if err != nil {
-		return templates.NewestKubernetes()
-	}
-	return version
+	return parsed, nil
 }
 
 // Answers returns an error if the API server gives no answer, or does not accept the user's

@@ -45,10 +45,10 @@ type Live struct {
 }
 
 // By returns the cluster with settings that decide about its pods.
-func (c *Cluster) By(s Settings, kubernetes templates.KubernetesVersion) *Live {
+func (c *Cluster) By(s Settings) *Live {
 	return &Live{Cluster: c, Settings: s, Compare: drift.Comparer{
 		Pipeline: injector.NewPipeline(injector.Config{
-			Prefix: s.Prefix, Namespace: c.Namespace, ExcludedNamespaces: s.Excluded, Kubernetes: func() templates.KubernetesVersion { return kubernetes },
+			Prefix: s.Prefix, Namespace: c.Namespace, ExcludedNamespaces: s.Excluded,
 		}),
 		Registration: entries.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
 	}}
@@ -64,7 +64,7 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := c.By(settings, c.Kubernetes(ctx))
+		l := c.By(settings)
 		l.Complete = true
 		return l, nil
 	}
@@ -79,7 +79,7 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := c.By(settings, c.Kubernetes(ctx))
+	l := c.By(settings)
 	l.Notes = append(notes, more...)
 	return l, nil
 }

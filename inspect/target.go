@@ -109,7 +109,7 @@ func (c *Cluster) About(ctx context.Context, settings Settings, arg, namespace s
 		}
 	}
 	of, err = of.In(namespace)
-	return c.By(settings, c.Kubernetes(ctx)), of, err
+	return c.By(settings), of, err
 }
 
 // TemplateNames lists the names of templates for a message.

@@ -48,9 +48,6 @@ type Options struct {
 	Source string
 	// FirstLine is the file's line at which the manifest begins. Default 1.
 	FirstLine int
-	// Kubernetes is the version that the template is rendered for where the [Input] names
-	// none. Default [NewestKubernetes].
-	Kubernetes KubernetesVersion
 }
 
 // Template is a compiled SidecarTemplate. It is immutable.
@@ -77,7 +74,6 @@ type Template struct {
 	foreign     sets.Set[string]
 	sharedParts int
 	files       []file
-	kubernetes  KubernetesVersion
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 	// canary is nil for a template that is none.
@@ -112,10 +108,7 @@ func Compile(text []byte, o Options) (*Template, []Warning, error) {
 // compileObject compiles a manifest that was read, or could not be read.
 func compileObject(object map[string]any, unreadable error, source *manifest.Source, o Options) (*Template, []Warning, error) {
 	c := &compiler{source: source}
-	t := &Template{prefix: o.Prefix, kubernetes: o.Kubernetes}
-	if t.kubernetes == (KubernetesVersion{}) {
-		t.kubernetes = NewestKubernetes()
-	}
+	t := &Template{prefix: o.Prefix}
 	if t.prefix == "" {
 		t.prefix = DefaultPrefix
 	}

@@ -75,10 +75,6 @@ func (t *Template) probes() []probeInput {
 // only, the full one with a value for every parameter.
 func (t *Template) probe(c *compiler) {
 	at := (*manifest.Path)(nil).Fields("spec", "parameters")
-	versions := []KubernetesVersion{t.kubernetes}
-	if c.env.ReadsKubernetes() && t.kubernetes != oldKubernetes {
-		versions = append(versions, oldKubernetes)
-	}
 	for i, probe := range t.probes() {
 		params, madeUp, missing := t.parameters.Samples(i%2 == 1)
 		if missing != "" {
@@ -87,14 +83,8 @@ func (t *Template) probe(c *compiler) {
 			}
 			continue
 		}
-		for _, version := range versions {
-			if _, err := t.renderWith(context.Background(), probe.in, t.newMade(params, version)); err != nil {
-				name := probe.name
-				if len(versions) > 1 {
-					name += " on Kubernetes " + version.String()
-				}
-				c.probeProblem(err, name, madeUp)
-			}
+		if _, err := t.renderWith(context.Background(), probe.in, t.newMade(params)); err != nil {
+			c.probeProblem(err, probe.name, madeUp)
 		}
 	}
 }
@@ -124,5 +114,5 @@ func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(context.Background(), in, t.newMade(params, in.Kubernetes))
+	return t.renderWith(context.Background(), in, t.newMade(params))
 }

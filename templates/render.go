@@ -42,8 +42,6 @@ type Input struct {
 	// Pod is the base pod: the pod without Pillion's earlier changes.
 	Pod       map[string]any
 	Namespace Namespace
-	// Kubernetes is the API server's version. Default: that of the template's [Options].
-	Kubernetes KubernetesVersion
 	// Cache keeps what does not depend on the pod. Nil keeps nothing.
 	Cache *Cache
 	// IgnoreConditions makes Render skip the matchConditions and the validations.
@@ -121,7 +119,7 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 func (t *Template) renderWith(ctx context.Context, in Input, m *made) (*Rendered, error) {
 	params := m.params
 	out := &Rendered{Params: params.ByName, Origins: params.Origins}
-	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName, m.kubernetes)}
+	r := &renderer{template: t, made: m, pod: in.Pod, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		if in.IgnoreConditions {

@@ -15,8 +15,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
-// shared is a part of a fragment that depends on nothing but parameters, the installer's
-// values and the version of Kubernetes: it is the same for all pods with the same parameters. Nobody changes its value.
+// shared is a part of a fragment that depends on nothing but parameters and the installer's
+// values: it is the same for all pods with the same parameters. Nobody changes its value.
 type shared struct {
 	node
 	expression.Place
@@ -37,12 +37,10 @@ func (n *shared) render(r *renderer, _ *expression.Scope) (any, error) {
 	return p.value, p.err
 }
 
-// made is what has been made of a template for one set of parameters, under one version of
-// Kubernetes.
+// made is what has been made of a template for one set of parameters.
 type made struct {
-	params     *param.Values
-	kubernetes KubernetesVersion
-	parts      []atomic.Pointer[part]
+	params *param.Values
+	parts  []atomic.Pointer[part]
 	// memo knows the parts' values.
 	memo memo.Table
 	// room is how many bytes of JSON may still be kept of the parts.
@@ -133,11 +131,8 @@ type part struct {
 	bytes int
 }
 
-func (t *Template) newMade(params *param.Values, kubernetes KubernetesVersion) *made {
-	if kubernetes == (KubernetesVersion{}) {
-		kubernetes = t.kubernetes
-	}
-	m := &made{params: params, kubernetes: kubernetes, parts: make([]atomic.Pointer[part], t.sharedParts)}
+func (t *Template) newMade(params *param.Values) *made {
+	m := &made{params: params, parts: make([]atomic.Pointer[part], t.sharedParts)}
 	m.room.Store(maxPart)
 	return m
 }
@@ -172,7 +167,7 @@ func (m *made) part(r *renderer, n *shared) (*part, error) {
 	if p := m.parts[n.index].Load(); p != nil {
 		return p, nil
 	}
-	run := r.template.names.Run(r.run.Context(), nil, nil, m.params.ByName, m.kubernetes)
+	run := r.template.names.Run(r.run.Context(), nil, nil, m.params.ByName)
 	alone := &renderer{template: r.template, run: run, made: m}
 	p := &part{}
 	p.value, p.err = n.node.render(alone, run.Scope())
@@ -224,7 +219,6 @@ type cacheKey struct {
 	template weak.Pointer[Template]
 	// annotations are those of the namespace and of the pod that set parameters.
 	annotations string
-	kubernetes  KubernetesVersion
 }
 
 func (c *Cache) get(key cacheKey) *made {
@@ -282,7 +276,7 @@ func (c *Cache) add(bytes int) {
 // *ParameterError.
 func (t *Template) made(in Input) (*made, error) {
 	a := in.annotations()
-	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a), kubernetes: in.Kubernetes}
+	key := cacheKey{template: weak.Make(t), annotations: t.setBy(a)}
 	if m := in.Cache.get(key); m != nil {
 		return m, nil
 	}
@@ -290,7 +284,7 @@ func (t *Template) made(in Input) (*made, error) {
 	if err != nil {
 		return nil, err
 	}
-	return in.Cache.put(key, t.newMade(params, in.Kubernetes)), nil
+	return in.Cache.put(key, t.newMade(params)), nil
 }
 
 // setBy returns the annotations that set parameters of the template, in one text. Different

@@ -13,7 +13,6 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -28,9 +27,7 @@ type replica struct {
 	nsOld          []templates.Namespace
 	live           func() templates.Namespace
 	asked, patient int // live reads, and questions for the set
-	// kubernetes has the version of API servers that counts, and those that did a moment ago.
-	kubernetes []templates.KubernetesVersion
-	onAsk      func(n int)
+	onAsk          func(n int)
 }
 
 func (r *replica) Templates() *templates.Set {
@@ -57,10 +54,6 @@ func (r *replica) knows(p *parts) {
 	p.Templates, p.Namespaces = r.Templates, r
 	p.TemplatesBefore = func() []*templates.Set { return r.setsOld }
 	p.NamespaceBefore = func(string, *templates.NamespaceReads) []templates.Namespace { return r.nsOld }
-	if len(r.kubernetes) > 0 {
-		p.Pipeline = injector.NewPipeline(injector.Config{Kubernetes: func() templates.KubernetesVersion { return r.kubernetes[0] }})
-		p.KubernetesLately = func() []templates.KubernetesVersion { return r.kubernetes[1:] }
-	}
 }
 
 // version is a set whose only template is required and has an image of its own; 0 has none.
@@ -154,36 +147,6 @@ func TestAPodThatWasMadeAMomentAgoIsVerifiedByWhatWasInForceThen(t *testing.T) {
 				}
 				r := decodeAnswer(t, postTo(t, newFixture(t, c.now.knows).verify, pod)).Response
 				if r.Allowed != c.allowed {
-					t.Errorf("%+v, want allowed %t", r.Result, c.allowed)
-				}
-			})
-		})
-	}
-}
-
-// API servers are upgraded one after the other, and replicas notice it one after the other.
-func TestAPodIsVerifiedByTheVersionsOfAPIServersThatCountedAMomentAgo(t *testing.T) {
-	follows := version(t, 1, `"registry.example.com/audit:1"`, `"registry.example.com/audit:${kubernetes.minor}"`)
-	minor := func(minors ...int) *replica {
-		r := wants(follows, levelled("info"))
-		for _, m := range minors {
-			r.kubernetes = append(r.kubernetes, templates.KubernetesVersion{Major: 1, Minor: m})
-		}
-		return r
-	}
-	for name, c := range map[string]struct {
-		by, now *replica
-		allowed bool
-	}{
-		"the same":                     {minor(36), minor(36), true},
-		"it counted a moment ago":      {minor(36), minor(37, 36), true},
-		"another replica has not seen": {minor(37), minor(36, 37), true},
-		"it never counted":             {minor(35), minor(37, 36), false},
-		"it counted long ago":          {minor(36), minor(37), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				if r := decodeAnswer(t, postTo(t, newFixture(t, c.now.knows).verify, made(t, c.by))).Response; r.Allowed != c.allowed {
 					t.Errorf("%+v, want allowed %t", r.Result, c.allowed)
 				}
 			})

@@ -37,9 +37,6 @@ type Pods struct {
 	// namespace as it was then, the last version first. Verification of new pods needs them.
 	TemplatesBefore func() []*templates.Set
 	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
-	// KubernetesLately returns the versions of API servers, besides the one that counts, by which a
-	// replica may have judged a moment ago. Verification of new pods needs them, too.
-	KubernetesLately func() []templates.KubernetesVersion
 	// Now is the clock by which exceptions of required templates end. Default: [time.Now].
 	Now func() time.Time
 	// Forecasts are about the pods that controllers create. Nil: there are none.

@@ -147,7 +147,7 @@ func (v verify) unknown(now *templates.Set, hashes map[string]string) string {
 }
 
 // asBefore tells whether a pod is as what was in force a moment ago makes it: sets that have the
-// templates of the hashes, the versions of the namespace, and those of API servers.
+// templates of the hashes, and the versions of the namespace.
 func (v verify) asBefore(ctx context.Context, request injector.Request, hashes map[string]string) bool {
 	name, sets := request.Namespace.Name, []*templates.Set{request.Templates}
 	for _, set := range v.pods.TemplatesBefore() {
@@ -156,7 +156,6 @@ func (v verify) asBefore(ctx context.Context, request injector.Request, hashes m
 			sets = append(sets, set)
 		}
 	}
-	kubernetes := append([]templates.KubernetesVersion{request.Kubernetes}, v.pods.KubernetesLately()...)
 	for i, set := range sets {
 		now := request.Namespace
 		if i > 0 { // which may read other keys
@@ -167,15 +166,12 @@ func (v verify) asBefore(ctx context.Context, request injector.Request, hashes m
 		}
 		before := v.pods.NamespaceBefore(name, set.NamespaceReads())
 		for j, ns := range append([]templates.Namespace{now}, before[:min(len(before), mostBefore)]...) {
+			if i == 0 && j == 0 {
+				continue // that has refused the pod
+			}
 			request.Templates, request.Namespace = set, ns
-			for k, version := range kubernetes {
-				if i == 0 && j == 0 && k == 0 {
-					continue // that has refused the pod
-				}
-				request.Kubernetes = version
-				if out, err := v.pods.Pipeline.Verify(ctx, request); err == nil && out.Allowed {
-					return true
-				}
+			if out, err := v.pods.Pipeline.Verify(ctx, request); err == nil && out.Allowed {
+				return true
 			}
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/inspect/check"
 )
 
 //go:generate go test . -run TestTheChartHasItsDefaultsAtHand -update
@@ -141,7 +141,7 @@ func TestTheChartHasTheVersionOfTheProgramAndTheOldestKubernetes(t *testing.T) {
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.]+)?$`).MatchString(c.Version) || c.AppVersion != c.Version {
 		t.Errorf("the chart's version is %q and its appVersion %q, want the same SemVer", c.Version, c.AppVersion)
 	}
-	if want := ">=" + templates.OldestKubernetes().String() + ".0-0"; c.KubeVersion != want {
+	if want := ">=" + check.OldestKubernetes.String() + ".0-0"; c.KubeVersion != want {
 		t.Errorf("the chart's kubeVersion is %q, want %q: the oldest that is tested", c.KubeVersion, want)
 	}
 	tags, err := exec.Command("git", "tag", "--points-at", "HEAD", "v*").Output()

@@ -84,7 +84,6 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"namespace-file":      manifests,
 		"pod":                 manifests,
 		"values":              manifests,
-		"kube-version":        fixed(kubeVersions()),
 		"certs-provider":      fixed(providers),
 		"key-algorithm":       fixed(keyAlgorithms),
 		"enforcement":         fixed([]string{enforcementAuto, enforcementManual}),
@@ -127,15 +126,6 @@ func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 		}
 		return items, directive | cobra.ShellCompDirectiveNoSpace
 	}
-}
-
-// kubeVersions are the versions that the chart installs on, the newest first.
-func kubeVersions() []string {
-	var all []string
-	for v := templates.NewestKubernetes(); v.Minor >= templates.OldestKubernetes().Minor; v.Minor-- {
-		all = append(all, v.String())
-	}
-	return all
 }
 
 // readsCluster reports whether the command finds its templates in a cluster: those with the flag

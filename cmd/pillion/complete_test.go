@@ -123,7 +123,6 @@ func TestShellsAreOfferedWhatThereIs(t *testing.T) {
 		{[]string{"check", "--color", "a"}, "auto,always,never", ""},
 		{[]string{"inject", "-f", ""}, "yaml", ""},
 		{[]string{"serve", "--certs-provider", ""}, "self-signed,cert-manager,files", ""},
-		{[]string{"explain", "--kube-version", ""}, "1.37,1.36,1.35", "1.34"},
 		{[]string{"check", ""}, "", "fluent-bit"},
 		{[]string{"explain", ""}, "pod/,deploy/,ns/", ""},
 		{[]string{"explain", ""}, "rs/,rc/,cj/", ""},

@@ -117,7 +117,6 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
 	nowFlag(cmd.Flags(), &o.now)
 	o.compileFlags(cmd)
-	o.kubeVersionFlag(cmd)
 	return cmd
 }
 

@@ -66,7 +66,7 @@ func users(t *testing.T, forbidden []string, objects ...map[string]any) *templat
 		manifests = append(manifests, string(text))
 	}
 	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Pods: []map[string]any{pod("web-5d8c-1", "web", "512"), pod("web-5d8c-2", "web", "512"), pod("bare", "", "99")}, Forbidden: forbidden})
-	return &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet([]templates.Entry{{Name: "proxy", Template: old}})}, templates.NewestKubernetes())}
+	return &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet([]templates.Entry{{Name: "proxy", Template: old}})})}
 }
 
 func clusterFindings(t *testing.T, u *templateUsers, maximum int) string {
@@ -132,7 +132,7 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 	}
 	c := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", inspecttest.Options{})
 	c.Count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
-	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: proof.Enforcement{Enforce: true}}, templates.NewestKubernetes())}
+	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: proof.Enforcement{Enforce: true}})}
 	results := []lint.Result{{Template: "narrow"}, {Template: "all"}, {Template: "required"}, {Template: "asked"}}
 	documents := []lint.Document{template("narrow", "  match: {namespaceSelector: {matchLabels: {a: b}}}"), template("all", "  match: {podSelector: {}}"), template("required", "  required: true\n  match: {}"), template("asked", "")}
 	if err := u.check(t.Context(), documents, results); err != nil {
@@ -210,7 +210,7 @@ spec:
 		{"before its end", with, time.Date(9998, 1, 1, 0, 0, 0, 0, time.UTC), false},
 		{"at its end", with, time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), true},
 	} {
-		u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Templates: templatestest.Set(t, with)}, templates.NewestKubernetes()), now: test.now}
+		u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Templates: templatestest.Set(t, with)}), now: test.now}
 		results := []lint.Result{{Source: "audit.yaml", Template: "audit"}}
 		if err := u.check(t.Context(), []lint.Document{{Source: "audit.yaml", Document: templates.Document{Manifest: []byte(test.manifest), Line: 1}}}, results); err != nil {
 			t.Fatal(err)

@@ -34,7 +34,7 @@ func lintBeside(t *testing.T, c *inspect.Cluster, namespace string, files ...str
 	t.Helper()
 	set := templates.NewSet([]templates.Entry{{Name: "proxy", Source: "SidecarTemplate/proxy", Template: templatestest.Compile(t, bounded(1024))}, {Name: "audit", Source: "SidecarTemplate/audit", Template: templatestest.Compile(t, audited)}})
 	set = c.NamespacedTemplates(t.Context(), set, templates.Options{Prefix: "pillion.dev"})
-	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: set}, templates.NewestKubernetes())}
+	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: set})}
 	var documents []lint.Document
 	for i, text := range files {
 		documents = append(documents, lint.Document{Source: fmt.Sprint(i, ".yaml"), Document: templates.Document{Manifest: []byte(text), Line: 1}})

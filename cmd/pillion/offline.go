@@ -35,7 +35,6 @@ type offline struct {
 	valuesText    string
 	prefix        string
 	foreign       []string
-	kubeVersion   string
 	namespace     string
 	namespaceFile string
 	// beside are the objects that come with the pods. The SidecarTemplates and the Namespaces among
@@ -63,11 +62,6 @@ func (o *offline) compileFlags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.foreign, "foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
 }
 
-// kubeVersionFlag adds the flag for commands without a cluster.
-func (o *offline) kubeVersionFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&o.kubeVersion, "kube-version", "", fmt.Sprintf("Kubernetes version that templates read as 'kubernetes' (default %s)", templates.NewestKubernetes()))
-}
-
 func (o *offline) podFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input")
 	o.settingFlags(cmd)
@@ -79,7 +73,6 @@ func (o *offline) settingFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
 	nowFlag(cmd.Flags(), &o.now)
 	o.templateFlags(cmd)
-	o.kubeVersionFlag(cmd)
 }
 
 // clusterFlag adds --cluster, and the flags that say which cluster. Without it, only files are
@@ -90,7 +83,7 @@ func (o *offline) clusterFlag(cmd *cobra.Command) {
 }
 
 // fileFlags are the flags that say what --cluster reads.
-var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "kube-version", "namespace-file", "excluded-namespaces"}
+var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "namespace-file", "excluded-namespaces"}
 
 // connect returns the cluster that the flags name, with the settings of the server there. The prefix of
 // the flags is for a user who may not read them. What the cluster is read for must not be given by files
@@ -278,12 +271,6 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 
 func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {
 	options := templates.Options{Prefix: o.prefix, ForeignSidecars: foreignNames(o.foreign)}
-	if o.kubeVersion != "" {
-		var err error
-		if options.Kubernetes, err = templates.ParseKubernetesVersion(o.kubeVersion); err != nil {
-			return options, usageError{Err: fmt.Errorf("--kube-version: %w", err)}
-		}
-	}
 	var err error
 	switch {
 	case o.valuesText != "":

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 )
 
@@ -351,35 +350,5 @@ func TestLintRunsTheTemplatesOwnCases(t *testing.T) {
 	}
 	if code, out, _ := call(t, "", nil, "lint", "--test", filepath.Join(dir, "good.yaml")); code != exitDone || !strings.Contains(out, "cases: 1 passed, 0 failed") {
 		t.Errorf("after it: exit %d\n%s", code, out)
-	}
-}
-
-func TestTheVersionOfKubernetesIsAFlagOffline(t *testing.T) {
-	files := map[string]string{"t.yaml": `apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: t}
-spec:
-  match: {podSelector: {matchLabels: {a: b}}}
-  inject: {metadata: {annotations: {ver: "${string(kubernetes.major) + '.' + string(kubernetes.minor)}"}}, spec: {volumes: [{name: v, emptyDir: {}, $if: "kubernetes.minor < 35"}]}}
-`}
-	labelled := "apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {a: b}}\nspec: {containers: [{name: c, image: c}]}\n"
-	newest := templates.NewestKubernetes().String()
-	for version, want := range map[string]string{"": newest, "1.34": "1.34", "v1.35.2": "1.35"} {
-		args := []string{"inject", "-f", "-", "--templates", "DIR/t.yaml"}
-		if version != "" {
-			args = append(args, "--kube-version", version)
-		}
-		code, out, errs := call(t, labelled, files, args...)
-		if code != exitDone || !strings.Contains(out, "ver: \""+want+"\"") && !strings.Contains(out, "ver: '"+want+"'") || strings.Contains(out, "emptyDir") != (version == "1.34") {
-			t.Errorf("%s: exit %d\n%s%s", version, code, out, errs)
-		}
-	}
-	for _, args := range [][]string{{"inject", "-f", "-"}, {"explain", "-f", "-"}, {"lint", "DIR/t.yaml"}, {"params", "fluent-bit"}} {
-		if code, _, errs := call(t, labelled, files, append(args, "--kube-version", "newest")...); code != exitUsage || !strings.Contains(errs, `--kube-version: must be a version of Kubernetes such as 1.36`) {
-			t.Errorf("%v: exit %d, %s", args, code, errs)
-		}
-		if code, _, errs := call(t, labelled, files, append(args, "--kube-version", "1.35")...); code != exitDone {
-			t.Errorf("%v: exit %d, %s", args, code, errs)
-		}
 	}
 }

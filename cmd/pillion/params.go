@@ -59,7 +59,6 @@ Namespace.`,
 		ValidArgsFunction: completeParams,
 	}
 	c.given.templateFlags(cmd)
-	c.given.kubeVersionFlag(cmd)
 	c.given.clusterFlag(cmd)
 	cmd.Flags().StringVarP(&c.given.namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
 	textOrJSON(cmd.Flags(), &c.output)

@@ -45,7 +45,6 @@ templates: required.policy=true.`,
 		ValidArgsFunction: first(completeTemplates),
 	}
 	c.given.templateFlags(cmd)
-	c.given.kubeVersionFlag(cmd)
 	c.given.clusterFlag(cmd)
 	cmd.Flags().StringSliceVar(&c.excluded, "excluded-namespaces", defaultExcluded, "namespaces that the policy leaves out, besides Pillion's own")
 	return cmd

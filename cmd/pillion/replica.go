@@ -58,7 +58,6 @@ type replica struct {
 	// status and namespaced are nil where no templates of the cluster are served.
 	status     *store.StatusWriter
 	namespaced *namespacedTemplates
-	kubernetes *kubeVersion
 	source     *certs.Source
 
 	// By review: how pods are judged.
@@ -141,10 +140,9 @@ func (r *replica) follow(cmd *cobra.Command) error {
 	r.readNamespaced()
 	r.collectGarbage()
 	r.registry.MustRegister(follow.NewCollector(r.caches))
-	r.kubernetes = newKubeVersion(clientset.ServerVersion(clientset.NewOrDie(clientset.ConnectingAnew(r.config))), r.logger("version"))
 	r.source = newSource(c, r.config, r.logger("certs"))
 	r.registry.MustRegister(r.source)
-	r.run(r.set.Run, r.kubernetes.Run, r.source.Run)
+	r.run(r.set.Run, r.source.Run)
 	return nil
 }
 
@@ -203,7 +201,7 @@ func (r *replica) caches() map[string]follow.State {
 // review makes what judges pods.
 func (r *replica) review() {
 	c := r.c
-	settings := injector.Config{Prefix: c.Prefix, Namespace: c.Namespace, ExcludedNamespaces: c.Excluded, Kubernetes: r.kubernetes.Version}
+	settings := injector.Config{Prefix: c.Prefix, Namespace: c.Namespace, ExcludedNamespaces: c.Excluded}
 	r.recorder = events.New(events.Options{
 		Client: r.client.EventsV1(), Metadata: r.metadata, Namespace: r.namespaces.UID, Owners: c.OwnerEvents,
 		Explain: settings.ExplainCommand, Instance: instance(), Logger: r.logger("events"),
@@ -214,14 +212,14 @@ func (r *replica) review() {
 	r.refusals = canary.NewRefusals(time.Now)
 	r.pods = webhook.Pods{
 		Judged: r.refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
-		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before, KubernetesLately: r.kubernetes.Lately, Forecasts: webhook.NewForecasts(r.limits.foretold),
+		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before, Forecasts: webhook.NewForecasts(r.limits.foretold),
 	}
 }
 
 // loaded returns nil once reviews can be answered. While the cache of namespaces is wrong, they are
 // answered from live reads.
 func (r *replica) loaded() error {
-	return errors.Join(r.namespaces.Loaded(), r.set.Ready(), r.namespaced.loaded(), r.kubernetes.Ready())
+	return errors.Join(r.namespaces.Loaded(), r.set.Ready(), r.namespaced.loaded())
 }
 
 // current returns nil while all namespaces and templates are as the API server has them.
@@ -277,7 +275,6 @@ func (r *replica) listen() error {
 			{Name: "certificates", Ready: r.source.Ready},
 			{Name: "namespaces", Ready: r.namespaces.Ready},
 			{Name: "templates", Ready: func() error { return errors.Join(r.set.Ready(), r.namespaced.loaded()) }},
-			{Name: "version", Ready: r.kubernetes.Ready},
 		}, r.inUse...),
 		Writers: r.mayWrite, ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: r.log,
 	})

@@ -128,17 +128,6 @@ func (s *APIServer) Signal(signal os.Signal) error {
 // as much. It needs several kube-apiservers.
 func (s *APIServer) Lag(late time.Duration) { s.etcd.late.Store(int64(late)) }
 
-// Use has the next Start run the kube-apiserver of another minor version, such as "1.36", which
-// is built if it is not there.
-func (s *APIServer) Use(ctx context.Context, version string) error {
-	dirs, err := build(ctx, s.g.checkout, []programs{controlPlanePrograms(version)}, s.g.out)
-	if err != nil {
-		return err
-	}
-	s.path = dirs[0] + "/kube-apiserver"
-	return nil
-}
-
 // startAPIServers starts n kube-apiservers, one after the other. Those after the first hear late what
 // etcd says.
 func (g *ControlPlane) startAPIServers(ctx context.Context, etcdPort int, ports []int, late time.Duration, flags []string) error {

@@ -24,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/rights"
@@ -145,7 +146,7 @@ func sound(t *testing.T) *Facts {
 	}
 	return &Facts{
 		Now: now, Version: "1",
-		Kubernetes: Known[templates.KubernetesVersion]{Value: templates.NewestKubernetes()},
+		Kubernetes: Known[*version.Version]{Value: NewestKubernetes},
 		Settings:   Known[Settings]{Value: needs.Settings},
 		Deployment: Known[Deployment]{Value: Deployment{Name: "pillion", PodLabels: podLabels, WebhookPort: 10250, Wanted: 2, Available: 2, Updated: 2}},
 		Service:    Known[corev1.Service]{Value: corev1.Service{Spec: corev1.ServiceSpec{Selector: podLabels, Ports: []corev1.ServicePort{{Port: 443}}}}},
@@ -231,9 +232,9 @@ var faults = []struct {
 	says, remedy string
 }{
 	{"api-server", "away", func(_ *testing.T, f *Facts) { f.Kubernetes.Err = errors.New("connection refused") }, Failed, "does not answer: connection refused", "kubectl cluster-info"},
-	{"api-server", "without native sidecars", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 28} }, Failed, "no native sidecars", "kubectl version"},
-	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = templates.KubernetesVersion{Major: 1, Minor: 34} }, Failed, "Pillion supports 1.35 and later", "kubectl version"},
-	{"api-server", "newer than this pillion", func(_ *testing.T, f *Facts) { f.Kubernetes.Value.Minor++ }, OK, "leaves newer ones as they are", ""},
+	{"api-server", "without native sidecars", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = version.MajorMinor(1, 28) }, Failed, "no native sidecars", "kubectl version"},
+	{"api-server", "too old", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = version.MajorMinor(1, 34) }, Failed, "Pillion supports 1.35 and later", "kubectl version"},
+	{"api-server", "newer than this pillion", func(_ *testing.T, f *Facts) { f.Kubernetes.Value = version.MajorMinor(1, NewestKubernetes.Minor()+1) }, OK, "leaves newer ones as they are", ""},
 	{"deployment", "not found", func(_ *testing.T, f *Facts) {
 		f.Settings.Err = fmt.Errorf("%w: 0 in namespace pillion-system", ErrAbsent)
 	}, Failed, "0 in namespace pillion-system", "kubectl get deployments -A"},
@@ -818,7 +819,7 @@ func TestTheRightsThatAServerNeedsFollowFromItsSettings(t *testing.T) {
 }
 
 func TestWithoutAnAPIServerNothingElseIsJudged(t *testing.T) {
-	r := Run(All(), &Facts{Kubernetes: Known[templates.KubernetesVersion]{Err: errors.New("refused")}})
+	r := Run(All(), &Facts{Kubernetes: Known[*version.Version]{Err: errors.New("refused")}})
 	if len(r.Outcomes) != 1 || r.Sound(false) {
 		t.Errorf("%+v", r)
 	}

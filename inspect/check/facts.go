@@ -14,6 +14,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/version"
 
 	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/rights"
@@ -38,7 +39,7 @@ type Facts struct {
 	Now time.Time
 	// Version is that of the program that checks.
 	Version    string
-	Kubernetes Known[templates.KubernetesVersion]
+	Kubernetes Known[*version.Version]
 	Settings   Known[Settings]
 	Deployment Known[Deployment]
 	// Revisions are those of the Helm release, none without one.

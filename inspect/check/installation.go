@@ -11,14 +11,21 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
+	build "k8s.io/component-base/version"
 
 	"github.com/pillion-dev/pillion/inspect/state"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// nativeSidecars is the oldest Kubernetes that has them.
-var nativeSidecars = templates.KubernetesVersion{Major: 1, Minor: 29}
+var (
+	// nativeSidecars is the oldest Kubernetes that has them.
+	nativeSidecars = version.MajorMinor(1, 29)
+	// OldestKubernetes is the oldest version that Pillion is tested on, and that its chart installs on.
+	OldestKubernetes = version.MajorMinor(1, 35)
+	// NewestKubernetes is the newest version that the libraries of this build know.
+	NewestKubernetes = version.MustParseMajorMinor(build.DefaultKubeBinaryVersion)
+)
 
 func apiServer(f *Facts, _ Settings) []Finding {
 	switch err := f.Kubernetes.Err; {
@@ -30,14 +37,13 @@ func apiServer(f *Facts, _ Settings) []Finding {
 		return []Finding{failed(fmt.Sprintf("the API server does not answer: %s", oneLine(err.Error())), "kubectl cluster-info", "kubectl config get-contexts")}
 	}
 	v := f.Kubernetes.Value
-	oldest, newest := templates.OldestKubernetes(), templates.NewestKubernetes()
 	switch {
-	case v.Compare(nativeSidecars) < 0:
-		return []Finding{failed(fmt.Sprintf("the API server is of version %s, which has no native sidecars: a sidecar would keep a Job from ending. Use Kubernetes %s or later", v, oldest), "kubectl version")}
-	case v.Compare(oldest) < 0:
-		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", v, oldest), "kubectl version")}
-	case v.Compare(newest) > 0:
-		return []Finding{fine(fmt.Sprintf("the API server is of version %s; this pillion knows the fields of pods up to %s, and leaves newer ones as they are", v, newest))}
+	case v.LessThan(nativeSidecars):
+		return []Finding{failed(fmt.Sprintf("the API server is of version %s, which has no native sidecars: a sidecar would keep a Job from ending. Use Kubernetes %s or later", v, OldestKubernetes), "kubectl version")}
+	case v.LessThan(OldestKubernetes):
+		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", v, OldestKubernetes), "kubectl version")}
+	case v.GreaterThan(NewestKubernetes):
+		return []Finding{fine(fmt.Sprintf("the API server is of version %s; this pillion knows the fields of pods up to %s, and leaves newer ones as they are", v, NewestKubernetes))}
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/inspect/check"
 )
 
 // Options say what is special about a cluster, and who reads it.
@@ -164,6 +164,6 @@ func (o Options) list(_ context.Context, namespace string, options metav1.ListOp
 
 // version is the API server's: the newest that this build knows.
 func version() []byte {
-	v := templates.NewestKubernetes()
-	return fmt.Appendf(nil, `{"major":"%d","minor":"%d"}`, v.Major, v.Minor)
+	v := check.NewestKubernetes
+	return fmt.Appendf(nil, `{"major":"%d","minor":"%d"}`, v.Major(), v.Minor())
 }

@@ -23,13 +23,12 @@ const (
 	podFile       = "pod.yaml"
 	namespaceFile = "namespace.yaml"
 	valuesFile    = "values.yaml"
-	versionFile   = "kube-version.txt"
 	wantFile      = "want.yaml"
 	errorFile     = "want-error.txt"
 	warningsFile  = "want-warnings.txt"
 )
 
-var files = []string{podFile, namespaceFile, valuesFile, versionFile, wantFile, errorFile, warningsFile}
+var files = []string{podFile, namespaceFile, valuesFile, wantFile, errorFile, warningsFile}
 
 // folderCase is one case. Everything is read and written through root.
 type folderCase struct {
@@ -98,7 +97,7 @@ func (c *folderCase) checkFiles() {
 // request reads the files of the case into a request. Ok is false if that cannot be; the result then
 // has the problems.
 func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
-	pod, namespace, values, version := c.object(podFile, "Pod"), c.object(namespaceFile, "Namespace"), c.object(valuesFile, ""), c.version()
+	pod, namespace, values := c.object(podFile, "Pod"), c.object(namespaceFile, "Namespace"), c.object(valuesFile, "")
 	if pod == nil && !c.unread {
 		c.unreadable("%s is missing; it has the pod that is created", podFile)
 	}
@@ -127,21 +126,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	asked, _ := annotations[asks].(string)
-	return injector.Request{Operation: "CREATE", Kubernetes: version, Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
-}
-
-// version reads the version of Kubernetes that the case is about, which is none if the case
-// says nothing.
-func (c *folderCase) version() templates.KubernetesVersion {
-	text := c.read(versionFile)
-	if text == nil {
-		return templates.KubernetesVersion{}
-	}
-	version, err := templates.ParseKubernetesVersion(strings.TrimSpace(string(text)))
-	if err != nil {
-		c.unreadable("%s: %v", versionFile, err)
-	}
-	return version
+	return injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: s.set(own, ns.Annotations[asks], asked)}, true
 }
 
 // again injects the resulting pod, and reports a problem if that changes the pod.

@@ -298,19 +298,6 @@ func TestUpdateWritesNothingOutsideTheCases(t *testing.T) {
 	}
 }
 
-func TestACaseMayNameTheVersionOfKubernetes(t *testing.T) {
-	byVersion := strings.Replace(sidecar, `value: "${params.level}"`, `value: "${kubernetes.minor < 36 ? 'old' : params.level}"`, 1)
-	for version, problems := range map[string]string{"1.35\n": "", "1.36": "+      value: info", "old": `kube-version.txt: must be a version of Kubernetes such as 1.36; got "old"`} {
-		r := one(t, run(t, lay(t, map[string]string{
-			"side.yaml": byVersion, "testdata/side/case/pod.yaml": pod, "testdata/side/case/kube-version.txt": version,
-			"testdata/side/case/want.yaml": strings.Replace(want, "value: info", "value: old", 1),
-		}), false))
-		if (problems == "") != (len(r.Problems) == 0) || problems != "" && !strings.Contains(r.Problems[0], problems) {
-			t.Errorf("%q: problems %q; want %q", version, r.Problems, problems)
-		}
-	}
-}
-
 // The cases of a canary are about the pods that it selects: parameters are read under the stable name.
 func TestTheCasesOfACanaryGetItUnderTheStableName(t *testing.T) {
 	canary := strings.NewReplacer("{name: side}", "{name: side-next}", "spec:\n  matchConditions", "spec:\n  canary: {of: side, percent: 1}\n  matchConditions",

@@ -10,8 +10,6 @@
 //	pod.yaml           the pod that is created
 //	namespace.yaml     its namespace. Without it: one that asks for the template
 //	values.yaml        the installer's values. Without it: [Options.Compile]'s
-//	kube-version.txt   the version of Kubernetes, such as 1.35. Without it:
-//	                   [Options.Compile]'s
 //	want.yaml          the resulting pod, without Pillion's status annotation
 //	want-error.txt     or else: why the pod is refused. The reason code on the
 //	                   first line; each line after it is a part of the message

@@ -249,11 +249,11 @@ func canJoin(c *cel.Type) bool {
 	return true
 }
 
-// isObject tells params, variables and kubernetes from the types of Kubernetes' libraries,
+// isObject tells params and variables from the types of Kubernetes' libraries,
 // such as quantities, which are text in a pod.
 func isObject(c *cel.Type) bool {
 	name := c.TypeName()
-	return name == paramsType || name == variablesType || name == kubernetesType
+	return name == paramsType || name == variablesType
 }
 
 func isOptional(c *cel.Type) bool {

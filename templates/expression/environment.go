@@ -125,7 +125,6 @@ func newChecker(params map[string]*cel.Type, pod, namespace *cel.Type) (*checker
 		cel.Variable(namespaceName, namespace),
 		cel.Variable(paramsName, cel.ObjectType(paramsType)),
 		cel.Variable(variablesName, cel.ObjectType(variablesType)),
-		cel.Variable(kubernetesName, cel.ObjectType(kubernetesType)),
 	)
 	return &checker{env: env, objects: objects}, err
 }

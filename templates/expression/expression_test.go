@@ -36,7 +36,7 @@ func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
 // run begins a run for a pod with one container.
 func run(env *expression.Environment, params map[string]any) *expression.Run {
 	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}}}
-	return env.Names().Run(context.Background(), pod, map[string]any{}, params, expression.KubernetesVersion{Major: 1, Minor: 36})
+	return env.Names().Run(context.Background(), pod, map[string]any{}, params)
 }
 
 func TestAnExpressionGivesRawJSON(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAnEvaluationOverALongListEndsWithItsContext(t *testing.T) {
 	}
 	ctx := &over{Context: t.Context(), done: make(chan struct{})}
 	close(ctx.done)
-	r := env.Names().Run(ctx, map[string]any{"items": items}, map[string]any{}, map[string]any{}, expression.KubernetesVersion{})
+	r := env.Names().Run(ctx, map[string]any{"items": items}, map[string]any{}, map[string]any{})
 	for range 2 { // a run that has ended stays so
 		if _, err := e.Condition(r.Scope()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("the evaluation gives %v", err)

@@ -27,7 +27,6 @@ import (
 // a pod, a parameter or an expression: a quantity, its text, or a number. So their arguments
 // have no type, and what is no amount is an error of the evaluation.
 func quantityFunctions() []cel.EnvOption {
-	two := []*cel.Type{cel.DynType, cel.DynType}
 	ofResource := []*cel.Type{cel.DynType, cel.StringType}
 	function := func(name, overload string, args []*cel.Type, do func(a, b ref.Val) (resource.Quantity, error)) cel.EnvOption {
 		return cel.Function(name, cel.Overload(overload, args, kubernetescel.QuantityType, cel.BinaryBinding(func(a, b ref.Val) ref.Val {
@@ -39,9 +38,7 @@ func quantityFunctions() []cel.EnvOption {
 		})))
 	}
 	return []cel.EnvOption{
-		function("scale", "pillion_scale", two, scale),
-		function("minQ", "pillion_min_quantity", two, func(a, b ref.Val) (resource.Quantity, error) { return choose(a, b, -1) }),
-		function("maxQ", "pillion_max_quantity", two, func(a, b ref.Val) (resource.Quantity, error) { return choose(a, b, 1) }),
+		function("scale", "pillion_scale", []*cel.Type{cel.DynType, cel.DynType}, scale),
 		function("requests", "pillion_requests", ofResource, func(of, name ref.Val) (resource.Quantity, error) { return effective(of, name, "requests") }),
 		function("limits", "pillion_limits", ofResource, func(of, name ref.Val) (resource.Quantity, error) { return effective(of, name, "limits") }),
 	}
@@ -69,20 +66,6 @@ func amount(v ref.Val) (resource.Quantity, error) {
 		return resource.Quantity{}, fmt.Errorf("must be an amount such as '500m' or '64Mi'; got %s", show.Value(fmt.Sprint(raw)))
 	}
 	return q, nil
-}
-
-// choose returns the smaller of two amounts (by is -1) or the larger one (by is 1), and of
-// equal ones the first.
-func choose(a, b ref.Val, by int) (resource.Quantity, error) {
-	first, err := amount(a)
-	if err != nil {
-		return first, err
-	}
-	second, err := amount(b)
-	if err == nil && second.Cmp(first) == by {
-		return second, nil
-	}
-	return first, err
 }
 
 // wholeFrom is the least amount without a binary suffix that counts bytes: no pod has a
@@ -265,7 +248,7 @@ func amountIn(v any, name corev1.ResourceName) (corev1.ResourceList, error) {
 
 // mergeFunction is a.merge(b): the entries of both maps, of two with one key the later.
 func mergeFunction() cel.EnvOption {
-	of := cel.MapType(cel.TypeParamType("K"), cel.TypeParamType("V"))
+	of := cel.MapType(cel.StringType, cel.TypeParamType("V"))
 	return cel.Function("merge", cel.MemberOverload("pillion_map_merge_map", []*cel.Type{of, of}, of, cel.BinaryBinding(merged)))
 }
 
@@ -284,24 +267,10 @@ func merged(a, b ref.Val) ref.Val {
 		}
 	}
 	both := make(map[ref.Val]ref.Val, sizeOf(a)+sizeOf(b))
-	// Two numbers are the same key of a map as 1 and 1u, but not of Go's.
-	key := func(k ref.Val) ref.Val {
-		switch k := k.(type) {
-		case types.Uint:
-			if uint64(k) <= math.MaxInt64 {
-				return types.Int(k)
-			}
-		case types.Double:
-			if whole := k.ConvertToType(types.IntType); !types.IsError(whole) && whole.(types.Int).Equal(k) == types.True {
-				return whole
-			}
-		}
-		return k
-	}
 	for _, m := range []traits.Mapper{first, second} {
 		for it := m.Iterator(); it.HasNext() == types.True; {
 			k := it.Next()
-			both[key(k)] = m.Get(k)
+			both[k] = m.Get(k)
 		}
 	}
 	return types.NewRefValMap(adapter{}, both)
@@ -329,7 +298,7 @@ func costOf(function, overload string, args []ref.Val, result ref.Val) (uint64, 
 		return 1 + textCost(args[0]) + textCost(result), true
 	case "merge":
 		return 1 + sizeOf(args[0]) + sizeOf(args[1]), true
-	case "scale", "minQ", "maxQ":
+	case "scale":
 		return 2, true
 	case "requests", "limits":
 		return 2 + 5*containersIn(args[0]), true

@@ -24,18 +24,15 @@ const (
 	paramsName    = "params"
 	variablesName = "variables"
 	valuesName    = "values"
-	// kubernetesName is the API server's version.
-	kubernetesName = "kubernetes"
 	// eachName is what $each binds.
 	eachName = "container"
 )
 
-var visibleNames = []string{podName, namespaceName, paramsName, variablesName, valuesName, kubernetesName}
+var visibleNames = []string{podName, namespaceName, paramsName, variablesName, valuesName}
 
 const (
-	paramsType     = "pillion.Params"
-	variablesType  = "pillion.Variables"
-	kubernetesType = "pillion.Kubernetes"
+	paramsType    = "pillion.Params"
+	variablesType = "pillion.Variables"
 	// sortedFunction orders a map's keys before an expression walks them. Its
 	// name cannot be written in CEL.
 	sortedFunction = "@sorted"

@@ -44,7 +44,7 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 	}
 	namespace := map[string]any{"metadata": map[string]any{"name": "shop", "labels": map[string]string{"team": "shop"}, "annotations": map[string]string{}}}
 	return e, func() *Run {
-		return e.Names().Run(t.Context(), pod.(map[string]any), namespace, params, KubernetesVersion{Major: 1, Minor: 36})
+		return e.Names().Run(t.Context(), pod.(map[string]any), namespace, params)
 	}
 }
 
@@ -71,7 +71,7 @@ var terms = map[string][]string{
 		"string(ip('127.0.0.1'))", "string(quantity('1Gi').asInteger())", "STRING.split('-')[0]", "STRING.substring(1)", "LIST.first().orValue(STRING)",
 		"base64.encode(bytes(STRING))", "string(base64.decode(STRING))", "params.map.merge({STRING: STRING})['k']", "string(scale(STRING, 0.2).asInteger())",
 	},
-	"int":  {"params.port", "1", "size(LIST)", "INT + INT", "INT / INT", "LIST.indexOf('x')", "int(STRING)", "pod.spec.containers[0].ports[0].containerPort", "size(STRING)", "cidr('10.0.0.0/8').prefixLength()", "kubernetes.minor", "dyn(kubernetes).major", "minQ(INT, STRING).asInteger()", "maxQ(INT, '3').asInteger()", "requests(pod, STRING).asInteger()", "limits(pod, 'cpu').asInteger()"},
+	"int":  {"params.port", "1", "size(LIST)", "INT + INT", "INT / INT", "LIST.indexOf('x')", "int(STRING)", "pod.spec.containers[0].ports[0].containerPort", "size(STRING)", "cidr('10.0.0.0/8').prefixLength()", "scale(INT, 2).asInteger()", "requests(pod, STRING).asInteger()", "limits(pod, 'cpu').asInteger()"},
 	"bool": {"true", "INT > INT", "STRING == STRING", "has(params.absent)", "has(pod.spec.hostNetwork)", "BOOL && BOOL", "BOOL || BOOL", "!BOOL", "STRING in LIST", "LIST.exists(i, i == STRING)", "LIST.all(i, j, LIST.exists_one(k, k == j && BOOL))", "STRING.matches('^a.*')", "STRING.startsWith('a')", "pod.spec.?hostNetwork.orValue(false)", "isIP(STRING)", "sets.contains(LIST, LIST)", "params.any.deep[0]", "semver('1.2.3').isGreaterThan(semver('1.0.0'))"},
 	"list": {"params.list", "['a', STRING]", "LIST + LIST", "LIST.map(i, i + 'z')", "LIST.filter(i, i != STRING)", "params.map.map(k, k)", "pod.metadata.labels.map(k, k)", "LIST.sort()", "LIST.distinct()", "BOOL ? LIST : []", "['a', ?params.?absent]", "LIST.slice(0, 1)", "STRING.findAll('[a-z]')", "pod.metadata.labels.transformList(k, v, k)", "params.map.transformMap(k, v, v + STRING).map(k, k)", "LIST.map(i, LIST.filter(j, j != i).join(STRING))", "LIST.sortBy(i, i + STRING)", "lists.range(3).map(i, string(i))", "[LIST].flatten()"},
 }

@@ -34,8 +34,6 @@ func (p *provider) fields(typeName string) (map[string]*cel.Type, bool) {
 		return p.params, true
 	case variablesType:
 		return p.variables, true
-	case kubernetesType:
-		return kubernetesFields, true
 	}
 	fields, ok := podTypesOnce().fields[typeName]
 	return fields, ok

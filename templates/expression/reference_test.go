@@ -26,7 +26,6 @@ var visibleDocs = map[string]string{
 	"params":          "The parameters. `has(params.x)` asks for an absent one, and `params.?x` reads it.",
 	"variables":       "The variables. Each sees those before it.",
 	"values":          "The installer's values.",
-	"kubernetes":      "The API server's version as numbers: `kubernetes.major`, `kubernetes.minor`. Of several API servers it is the lowest. Offline it is that of `--kube-version`, or the newest that this build knows.",
 }
 
 // functionDocs are the functions that Kubernetes' policies do not have.
@@ -36,7 +35,6 @@ var functionDocs = [][2]string{
 	{"base64.encode(b)`, `base64.decode(s)", "bytes as base64 and back: `base64.encode(bytes(params.text))`, `string(base64.decode(params.text))`"},
 	{"a.merge(b)", "the entries of two maps, not deep; where both have a key, that of `b`"},
 	{"scale(q, f)", "an amount times a number that is not negative: `scale(params.memory, 0.2)`. It is rounded up: to whole units for bytes (a binary suffix, or a million and more), else to thousandths"},
-	{"minQ(a, b)`, `maxQ(a, b)", "the smaller, or the larger, of two amounts"},
 	{"requests(pod, 'cpu')`, `limits(pod, 'cpu')", "what the pod asks for, as the scheduler counts it, with its own `resources` and overhead. A container without a limit adds nothing to `limits`"},
 	{"requests(container, 'memory')`, `limits(container, 'memory')", "the same of one container; 0 where nothing is asked for"},
 }

@@ -67,7 +67,6 @@ type Run struct {
 	names                             *Names
 	pod, namespace, params, variables ref.Val
 
-	kubernetes KubernetesVersion
 	// ofContainer has the variables as containers with $each see them, by the container.
 	ofContainer map[uintptr]ref.Val
 	// cost is what all evaluations have cost so far.
@@ -81,10 +80,9 @@ type Run struct {
 // Run begins a run, which ends before its time with the context: the run asks before each
 // evaluation, and an evaluation that goes over a list asks now and then. Pod and namespace
 // are raw JSON. Params has the parameters that have a value.
-func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any, kubernetes KubernetesVersion) *Run {
+func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any) *Run {
 	r := &Run{
-		kubernetes: kubernetes,
-		ctx:        ctx, names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
+		ctx: ctx, names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
 		params: &object{
 			typ: paramsValueType, names: n.params,
 			has: func(name string) bool { _, ok := params[name]; return ok },

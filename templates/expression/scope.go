@@ -52,8 +52,6 @@ func (s *Scope) ResolveName(name string) (any, bool) {
 		return r.params, true
 	case variablesName:
 		return r.variables, true
-	case kubernetesName:
-		return r.kubernetes.value(), true
 	case valuesName:
 		return r.names.values, true
 	}

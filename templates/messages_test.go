@@ -105,3 +105,38 @@ inject:
 	wantFragment(t, rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/extra": ""})}).Fragment, want(""))
 	wantFragment(t, rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/extra": "$(X),${x}"})}).Fragment, want(`"$(X)","${x}",`))
 }
+
+// An expression with a mistake is one problem, whatever the checker says of it and however many pods
+// the template is rendered for.
+func TestAnExpressionWithAMistakeIsOneProblem(t *testing.T) {
+	const annotations = `- {name: a, expression: "pod.?metadata.?annotations.orValue({}).transformMapEntry(k, v, k.startsWith('x/'), {k.substring(2): v})"}`
+	wrap := func(variable string) string {
+		return "variables:\n" + annotations + "\n- {name: list, expression: \"" + variable + "\"}\n" +
+			"inject: {spec: {initContainers: [{name: s, image: \"busybox:1.36\", restartPolicy: Always, env: [{$for: \"e in variables.list\", name: \"${e[0]}\", value: \"${e[1]}\"}]}]}}"
+	}
+	mixed := "[['A', variables.a[?'a'].orValue('1')], ['B', variables.a[?'b'].orValue('2')], ['C', variables.a[?'c'].orValue('3')], ['D', 'd']]"
+	name := func(expr string) string { return "os: [linux, windows]\ninject: {spec: {nodeName: \"${" + expr + "}\"}}" }
+	for _, c := range []struct{ spec, says string }{
+		{wrap(mixed), "expected type 'string' but found 'dyn'; write string(variables.a[?'a'].orValue('1')), and the same at 2 more places"},
+		{wrap("[['A', 1], ['B', '2']]"), "expected type 'string' but found 'int'; write string(1)"},
+		{wrap("[['A', ['b']]]"), "for a map or list of mixed types wrap its values in dyn()"},
+		{wrap("[[variables.a['x'], 'b']]"), "expected type 'dyn' but found 'string'; write dyn('b')"},
+		{name("pod.spec.nodeNam + pod.spec.hostnam"), "pod.spec has no field nodeNam; did you mean nodeName?"},
+		{name("nodeName + hostname"), "undeclared reference to 'nodeName'; there are namespaceObject, params, pod, values, variables"},
+		{name("pod.spec.containers[7].name"), "fails for a minimal pod: index out of bounds: 7"},
+	} {
+		_, _, err := Compile(manifestOf(c.spec), Options{})
+		var broken *CompileError
+		if !errors.As(err, &broken) || len(broken.Problems) != 1 || !strings.HasSuffix(broken.Problems[0].Message, c.says) && !strings.Contains(broken.Problems[0].Message, c.says+", in the") {
+			t.Errorf("%s:\n got %v\nwant %s", c.spec, err, c.says)
+		} else if n := strings.Count(broken.Problems[0].Message, "in the expression"); n != 1 {
+			t.Errorf("%s: %d places in %v", c.spec, n, err)
+		}
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		mixed = strings.Replace(mixed, "variables.a[?'"+key+"']", "string(variables.a[?'"+key+"']", 1)
+	}
+	if _, _, err := Compile(manifestOf(wrap(strings.ReplaceAll(mixed, "')]", "'))]"))), Options{}); err != nil {
+		t.Errorf("the repair does not work: %v", err)
+	}
+}

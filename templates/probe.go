@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -103,7 +104,10 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 		}
 		p = Problem{Path: failed.Path, Line: failed.Line, Message: fmt.Sprintf("%s for %s: %s%s", what, pod, failed.Message, hint)}
 	}
-	c.problems = append(c.problems, p)
+	// An expression that fails for one pod fails for most.
+	if !slices.ContainsFunc(c.problems, func(other Problem) bool { return other.Path == p.Path && other.Line == p.Line }) {
+		c.problems = append(c.problems, p)
+	}
 }
 
 // RenderExample renders for a pod as [Template.Render] does, but a parameter that

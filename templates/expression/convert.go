@@ -194,9 +194,9 @@ func toText(v ref.Val, source string, b *budget) (string, error) {
 	case string:
 		return native, nil
 	case nil:
-		return "", errors.New("is null or none inside a text" + textForm(source, "null"))
+		return "", errors.New("is null or none inside a text" + textForm(source, isNull))
 	case []any, map[string]any:
-		return "", fmt.Errorf("gives %s inside a text%s", show.Kind(native), textForm(source, kindOf(native)))
+		return "", fmt.Errorf("gives %s inside a text%s", show.Kind(native), textForm(source, show.Kind(native)))
 	default:
 		return fmt.Sprint(native), nil
 	}

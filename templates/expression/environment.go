@@ -302,7 +302,7 @@ func (e *Environment) CompileText(source string, at Place) *Expression {
 	if compiled != nil && !canJoin(compiled.typ) {
 		kind := kindOfType(compiled.typ)
 		if isOptional(compiled.typ) {
-			kind = "null"
+			kind = isNull
 		}
 		e.misfit(compiled, " inside a text"+textForm(source, kind))
 	}
@@ -349,13 +349,11 @@ func (e *Environment) checkAgainstPod(source string, at Place) *cel.Type {
 	if issues.Err() == nil {
 		return checked.OutputType()
 	}
-	for _, issue := range issues.Errors() {
-		switch {
-		case undefinedField.MatchString(issue.Message):
-			e.template.Problem(at, explainIssue(issue, e.typed.objects, source))
-		case strings.Contains(issue.Message, "found no matching overload"):
-			e.template.Warn(at, explainIssue(issue, e.typed.objects, source)+"; pods have another type there (dyn() silences this)")
-		}
+	all := issues.Errors()
+	if i := slices.IndexFunc(all, func(issue *cel.Error) bool { return undefinedField.MatchString(issue.Message) }); i >= 0 {
+		e.template.Problem(at, explainIssue(all[i], e.typed.objects, source))
+	} else if i := slices.IndexFunc(all, func(issue *cel.Error) bool { return strings.Contains(issue.Message, "found no matching overload") }); i >= 0 {
+		e.template.Warn(at, explainIssue(all[i], e.typed.objects, source)+"; pods have another type there (dyn() silences this)")
 	}
 	return cel.DynType
 }

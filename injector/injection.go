@@ -227,7 +227,7 @@ func (w *injection) plan() error {
 		}
 		plan, err := merge.Merge(w.progress.ctx, w.base, w.fragments, w.pipeline.statusKey)
 		if err == nil {
-			err = w.clash(&plan)
+			err = w.clash(plan)
 		}
 		if err == nil {
 			w.planned = plan
@@ -243,25 +243,24 @@ func (w *injection) plan() error {
 	}
 }
 
-// clash returns an error if the plan has ports or mounts that cannot stand beside each
-// other, with the annotation that ends it, if a parameter decides about it. A final pod
-// is compared with what required templates want, and with nothing else.
-func (w *injection) clash(plan *merge.Plan) error {
+// clash returns an error if a template opens a port that another container of the pod has, too, with
+// the annotation that changes it if a parameter decides it. Of two templates it is the later one's. A
+// final pod is compared with what required templates want, and with nothing else.
+func (w *injection) clash(plan merge.Plan) error {
 	if w.verifying {
 		return nil
 	}
-	found, warnings := clash.Find(*plan)
-	if found == nil {
-		plan.Warnings = append(plan.Warnings, warnings...)
-		return nil
-	}
-	if out, ok := w.rendered[found.Template]; ok {
-		t := w.template(found.Template)
-		if advice := templates.Advice(t.Deciding(found.Container, []string{found.In(), templates.AnyItem, found.Field}, found.Value, out.Params), out.Params); advice != "" {
-			found.Advice = advice
+	for _, f := range slices.Backward(plan.Fragments) {
+		found := clash.Find(plan.Base, plan.Pod, f)
+		if found == nil {
+			continue
 		}
+		if out, ok := w.rendered[f.Template]; ok {
+			found.Advice = w.template(f.Template).PortAdvice(found.Port, out.Params)
+		}
+		return found
 	}
-	return found
+	return nil
 }
 
 // faultOf returns the template whose fault a failed merge is.

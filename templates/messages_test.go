@@ -115,7 +115,9 @@ func TestAnExpressionWithAMistakeIsOneProblem(t *testing.T) {
 			"inject: {spec: {initContainers: [{name: s, image: \"busybox:1.36\", restartPolicy: Always, env: [{$for: \"e in variables.list\", name: \"${e[0]}\", value: \"${e[1]}\"}]}]}}"
 	}
 	mixed := "[['A', variables.a[?'a'].orValue('1')], ['B', variables.a[?'b'].orValue('2')], ['C', variables.a[?'c'].orValue('3')], ['D', 'd']]"
-	name := func(expr string) string { return "os: [linux, windows]\ninject: {spec: {nodeName: \"${" + expr + "}\"}}" }
+	name := func(expr string) string {
+		return "os: [linux, windows]\ninject: {spec: {nodeName: \"${" + expr + "}\"}}"
+	}
 	for _, c := range []struct{ spec, says string }{
 		{wrap(mixed), "expected type 'string' but found 'dyn'; write string(variables.a[?'a'].orValue('1')), and the same at 2 more places"},
 		{wrap("[['A', 1], ['B', '2']]"), "expected type 'string' but found 'int'; write string(1)"},

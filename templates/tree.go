@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -253,8 +252,10 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *l
 func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
 	if m, ok := v.(map[string]any); ok && !directive.Of(v).Marker && q.typ != nil && len(q.typ.Keys()) > 0 {
 		if err := q.checkKeys(m, out); err != "" {
-			if advice := q.advice(r, m); advice != "" {
-				err += "; " + advice
+			if port, ok := m["containerPort"]; ok {
+				if advice := r.template.PortAdvice(fmt.Sprint(port), r.made.params.ByName); advice != "" {
+					err += "; " + advice
+				}
 			}
 			return &expression.Error{Place: it.Place, Message: err}
 		}
@@ -265,23 +266,6 @@ func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
 	}
 	out.items = append(out.items, v)
 	return nil
-}
-
-// advice says how a team changes the key of an item, if a parameter decides it.
-func (q *sequence) advice(r *renderer, m map[string]any) string {
-	var deciding []Parameter
-	for _, k := range q.typ.Keys() {
-		for i := range q.items {
-			if other := &q.items[i]; other.loop == nil {
-				for _, p := range r.template.decided(other.node, []string{k.Name}).Parameters {
-					if fmt.Sprint(r.made.params.ByName[p.Name]) == fmt.Sprint(m[k.Name]) && !slices.ContainsFunc(deciding, func(d Parameter) bool { return d.Name == p.Name }) {
-						deciding = append(deciding, p)
-					}
-				}
-			}
-		}
-	}
-	return Advice(deciding, r.made.params.ByName)
 }
 
 func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {

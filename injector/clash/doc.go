@@ -1,11 +1,10 @@
-// Package clash finds ports and mounts that cannot stand beside each other in a pod: a
-// port that two containers listen on, a host port or a port's name twice, two mounts of
-// one directory.
+// Package clash finds ports that two containers of a pod open, one of them because a template
+// says so.
 //
-// In: a plan. Out: the first [Error], and warnings. Only what involves something that a
-// template put there counts; what the pod alone does is between its author and the API
-// server. The cost is linear in the ports and mounts of the pod, and nothing where no
-// template renders any.
+// In: the author's pod, the pod that a template was merged into, and the template's fragment.
+// Out: an [Error] for the first such port. Two ports of the author's are between the author and
+// the API server. The cost is linear in the ports of the pod, and nothing where the fragment has
+// none.
 //
-// May import: injector/merge, templates/podschema, templates/directive.
+// Pure. May import: injector/merge, templates/podschema, templates/directive.
 package clash

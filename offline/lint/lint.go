@@ -489,7 +489,7 @@ func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
 	}}, templates.StatusKey(j.options.Compile.Prefix))
 	if err == nil {
-		if clashing, _ := clash.Find(plan); clashing != nil {
+		if clashing := clash.Find(plan.Base, plan.Pod, plan.Fragments[0]); clashing != nil {
 			err = clashing
 		}
 	}

@@ -655,7 +655,6 @@ spec:
 	if got := kubectlSays(t, "", "apply", "-f", web("pillion.dev/inject: fluent-bit", "pillion.dev/injct")); !strings.Contains(got, "has no effect on the Deployment itself") || !strings.Contains(got, "is not recognised") {
 		t.Errorf("kubectl apply warns of\n%s", got)
 	}
-	does(t, "kubectl -n "+n.name+" annotate deployment web pillion.dev/inject-")
 	if got := kubectlSays(t, "", "apply", "-f", web("", "pillion.dev/inject")); strings.Contains(got, "has no effect") || strings.Contains(got, "is not recognised") {
 		t.Errorf("corrected, kubectl apply warns of\n%s", got)
 	}

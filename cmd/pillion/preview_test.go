@@ -178,7 +178,7 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 		{"a wrong key", nil, none, deployment("", "", "pillion.dev/injcet: shipper", "", ""),
 			[]string{"pods of Deployment web: annotation pillion.dev/injcet is not recognised|did you mean the annotation pillion.dev/inject?"}},
 		{"a label in place of the annotation", nil, none, deployment("", ", pillion.dev/inject: shipper", "", "", ""),
-			[]string{"pods of Deployment web: label pillion.dev/inject has no effect as a label|is an annotation"}},
+			[]string{"pods of Deployment web: label pillion.dev/inject has no effect as a label|write it as an annotation"}},
 		{"the annotation on the Deployment", nil, none, deployment(", annotations: {pillion.dev/inject: shipper}", "", "", "", ""), []string{
 			"Deployment web: annotation pillion.dev/inject has no effect on the Deployment itself|spec.template.metadata.annotations",
 			`kubectl -n shop patch deployment web --type=merge -p '{"metadata":{"annotations":{"pillion.dev/inject":null}},"spec":{"template":{"metadata":{"annotations":{"pillion.dev/inject":"shipper"}}}}}'`,
@@ -189,9 +189,7 @@ func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
 		}},
 		{"a wrong value", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-level: loud", "", ""),
 			[]string{"pods of Deployment web are refused|shipper.pillion.dev/log-level on the pod: must be one of|info, debug|(BadParameter)"}},
-		{"another template's parameter", asks("shipper"), none, deployment("", "", "vault.pillion.dev/role: web", "", ""),
-			[]string{"pods of Deployment web: annotation vault.pillion.dev/role has no effect: nothing asks for the template vault"}},
-		{"a parameter of no template", asks("shipper"), none, deployment("", "", "valt.pillion.dev/role: web", "", ""), []string{"no template \"valt\"; did you mean vault.pillion.dev/role?"}},
+		{"a parameter of no template", asks("shipper"), none, deployment("", "", "valt.pillion.dev/role: web", "", ""), []string{"no template \"valt\"; did you mean vault?"}},
 		{"an unknown parameter", asks("shipper"), none, deployment("", "", "shipper.pillion.dev/log-levle: debug", "", ""), []string{"pods of Deployment web|shipper.pillion.dev/log-levle|log-level"}},
 		{"a clash of ports", asks("proxy"), none, deployment("", "", "", "", ", ports: [{containerPort: 8080}]"), []string{"are refused|8080|(Conflict)"}},
 		{"what the pod keeps", asks("shipper"), none, deployment("", "", "", "", ", env: [{name: A, value: mine}]"), []string{"pods of Deployment web: |A|the pod's value is used"}},
@@ -263,13 +261,12 @@ func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 		{"a template for this one", "labels: {team: pay}, annotations: {pillion.dev/inject: payed}", nil},
 		{"a bad parameter", "annotations: {shipper.pillion.dev/log-level: loud}", []string{"namespace shop: pods with the template shipper are refused|\"loud\"|(BadParameter)"}},
 		{"a parameter of pods", "annotations: {vault.pillion.dev/role: web}", []string{"vault.pillion.dev/role|may be set by the pod"}},
-		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is no parameter of the template shipper, so pods that get the template are refused|shipper.pillion.dev/log-level?"}},
+		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is not recognised|did you mean log-level?"}},
 		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection is not recognised|pillion.dev/inject?"}},
 		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject has no effect as a label"}},
 		{"the label alone, as for another injector", "labels: {pillion.dev/injection: enabled}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar|kubectl annotate namespace shop pillion.dev/inject=TEMPLATE"}},
 		{"the label, and false", "labels: {pillion.dev/injection: enforced}, annotations: {pillion.dev/inject: 'false'}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar"}},
 		{"the label, and a template selects it", "labels: {pillion.dev/injection: enabled, team: web}", nil},
-		{"a wrong value of the label", "labels: {pillion.dev/injection: 'on'}", []string{"enabled, enforced, disabled"}},
 	} {
 		t.Run(test.title, func(t *testing.T) {
 			said := preview(t, to, previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+test.metadata+"}}"))

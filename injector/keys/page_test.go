@@ -12,8 +12,13 @@ func TestTheReferenceHasEveryKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range own {
-		if row := "| " + string(key.field) + " `pillion.dev/" + name + "` |"; !strings.Contains(string(page), row) {
+	for _, key := range []string{"annotation `pillion.dev/inject`", "annotation `pillion.dev/status`", "label `pillion.dev/injected`"} {
+		if row := "| " + key + " |"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/reference/annotations-and-labels.md has no row that begins with %q", row)
+		}
+	}
+	for _, name := range namespaceLabels {
+		if row := "| label `pillion.dev/" + name + "` |"; !strings.Contains(string(page), row) {
 			t.Errorf("docs/reference/annotations-and-labels.md has no row that begins with %q", row)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // TextHazards warns of values inside the text of a shell script or of a configuration,
-// where they can mean more than a value. It does not warn of numbers, of values that an
-// enum or a pattern narrows, of shellQuote, and of toJson in a configuration.
+// where they can mean more than a value. It does not warn of numbers, of conditions, of values of
+// an enum, of shellQuote, and of toJson in a configuration.
 func (t *Template) TextHazards() []Warning {
 	f := &finder{template: t, clean: map[[2]string]bool{}}
 	f.texts(t.tree, false, nil)
@@ -172,13 +172,22 @@ func (f *finder) judgeExpression(e *expression.Expression, kind textKind, loops 
 	}
 }
 
-// readIn returns the names that an expression reads, and whose values may mean more than a value
+// readIn returns the names that an expression inserts, and whose values may mean more than a value
 // in a kind of text.
 func readIn(kind textKind, e *expression.Expression) []string {
 	if kind == shellScript {
-		return e.Reads(shellQuote)
+		return e.Inserts(shellQuote)
 	}
-	return e.Reads(shellQuote, toJSON)
+	return e.Inserts(shellQuote, toJSON)
+}
+
+// takesAnyText reports whether a value of the parameter may be any text.
+func takesAnyText(d v1alpha1.Parameter) bool {
+	kind, enum := d.Type, d.Enum
+	if d.Items != nil {
+		kind, enum = d.Items.Type, d.Items.Enum
+	}
+	return kind == v1alpha1.String && len(enum) == 0 || kind == v1alpha1.JSON
 }
 
 // tainted reports whether a tenant can put any text into a name that an expression
@@ -188,7 +197,7 @@ func (f *finder) tainted(name string, kind textKind, loops map[string]*expressio
 	switch {
 	case of == "params" && selects:
 		i := slices.IndexFunc(f.template.spec.Parameters, func(p v1alpha1.Parameter) bool { return p.Name == field })
-		return i >= 0 && !tame(f.template.spec.Parameters[i])
+		return i >= 0 && takesAnyText(f.template.spec.Parameters[i])
 	case of == "variables" && selects:
 		v, known := f.template.names.Variable(field), [2]string{field, string(kind)}
 		if v == nil || f.clean[known] {
@@ -196,8 +205,8 @@ func (f *finder) tainted(name string, kind textKind, loops map[string]*expressio
 		}
 		f.clean[known] = !slices.ContainsFunc(readIn(kind, v), func(n string) bool { return f.tainted(n, kind, nil) })
 		return !f.clean[known]
-	case of == "values", of == "kubernetes":
-		return false // the installer's own, and numbers
+	case of == "values":
+		return false // the installer's own
 	}
 	if over, ok := loops[name]; ok {
 		return slices.ContainsFunc(readIn(kind, over), func(n string) bool { return n != name && f.tainted(n, kind, loops) })
@@ -215,4 +224,48 @@ func isConfiguration(parts []textPart) bool {
 		}
 	}
 	return strings.HasPrefix(strings.TrimSpace(parts[0].literal), "{") || strings.HasPrefix(strings.TrimSpace(parts[0].literal), "[") || strings.HasPrefix(strings.TrimSpace(parts[0].literal), "<")
+}
+
+var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh"}
+
+// runsShell reports whether the words of a command, its arguments included, give a script
+// to a shell. A part with an expression stands for all words that the expression spells
+// out.
+func runsShell(command []textPart) bool {
+	shell, dashC := false, false
+	word := func(text string) {
+		shell = shell || slices.Contains(shells, text[strings.LastIndexByte(text, '/')+1:])
+		dashC = dashC || len(text) < 6 && strings.HasPrefix(text, "-") && strings.HasSuffix(text, "c")
+	}
+	for _, p := range command {
+		if p.expression == nil {
+			word(p.literal)
+			continue
+		}
+		for _, text := range p.expression.Words() {
+			word(text)
+		}
+	}
+	return shell && dashC
+}
+
+// shellQuotes follows a shell's script through its quotes.
+type shellQuotes struct {
+	open    rune // the quote that is open, or 0
+	escaped bool
+}
+
+func (q *shellQuotes) read(script string) {
+	for _, r := range script {
+		switch {
+		case q.escaped:
+			q.escaped = false
+		case r == '\\' && q.open != '\'':
+			q.escaped = true
+		case q.open == 0 && (r == '\'' || r == '"'):
+			q.open = r
+		case q.open == r:
+			q.open = 0
+		}
+	}
 }

@@ -57,3 +57,29 @@ func TestVariablesThatReadEachOtherAreJudgedSoon(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// The place of the message is that of the expression whose value is inserted.
+func TestOnlyWhatIsInsertedIsAHazard(t *testing.T) {
+	const spec = `parameters: [{name: mode, type: string, default: a}, {name: text, type: string, default: b}, {name: level, type: string, enum: [a], default: a}, {name: any, type: json, default: 1}]
+files:
+  a.conf: |
+    one = ${params.mode == "a" ? "1" : "2"}
+    two = ${EXPR}
+    three = ${params.text.size()}
+inject: {spec: {initContainers: [{name: s, image: "busybox:1.36", restartPolicy: Always, command: [a], volumeMounts: [{name: t-files, mountPath: /c}]}]}}`
+	for expr, want := range map[string]string{
+		`params.mode == "a" ? params.text : ""`:                "params.text",
+		`params.text + params.mode`:                            "params.mode params.text",
+		`params.text in ["x"] && params.mode.contains("y")`:    "",
+		`string(params.text.size()) + params.level`:            "",
+		`["a", params.text].filter(t, t == params.mode)[0]`:    "params.text",
+		`toJson(params.any) + string(params.mode.matches(""))`: "",
+		`string(params.any)`:                                   "params.any",
+	} {
+		tmpl := compiled(t, strings.Replace(spec, "EXPR", expr, 1))
+		got := tmpl.TextHazards()
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(want, strings.Fields(got[0].Message)[0]) || got[0].Path != `spec.files["a.conf"]`) {
+			t.Errorf("%s: %v; want %q", expr, got, want)
+		}
+	}
+}

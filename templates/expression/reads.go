@@ -10,8 +10,9 @@ import (
 
 // reader goes over what an expression reads.
 type reader struct {
-	// outside are functions whose calls it leaves out.
+	// outside are functions whose calls it leaves out. Values leaves conditions out, too.
 	outside []string
+	values  bool
 	// do is called with each name that no macro in the expression binds. The fields are the steps
 	// from there, fields or keys, and "" for a key that is computed. Asked is set where the last step
 	// is in has().
@@ -21,6 +22,11 @@ type reader struct {
 // read goes over an expression inside macros that bind some names.
 func (r reader) read(x celast.Expr, bound ...string) {
 	if x.Kind() == celast.CallKind && slices.Contains(r.outside, x.AsCall().FunctionName()) {
+		return
+	}
+	if x.Kind() == celast.CallKind && x.AsCall().FunctionName() == operators.Conditional && r.values {
+		r.read(x.AsCall().Args()[1], bound...)
+		r.read(x.AsCall().Args()[2], bound...)
 		return
 	}
 	last, key := x, ""
@@ -75,11 +81,25 @@ func fieldsOf(steps []celast.Expr) []string {
 	return fields
 }
 
-// Reads returns the names that the expression reads outside of calls of some functions:
-// parameters as params.NAME, variables as variables.NAME, and other names as they are.
-func (e *Expression) Reads(outside ...string) []string {
-	var names []string
-	reader{outside: outside, do: func(name string, fields []string, asked bool) {
+// Reads returns the names that the expression reads: parameters as params.NAME, variables as
+// variables.NAME, and other names as they are.
+func (e *Expression) Reads() []string { return e.names(reader{}) }
+
+// Inserts returns the names whose text may be in the expression's value: those that it reads outside
+// of calls of some functions, of conditions, and of what gives no text.
+func (e *Expression) Inserts(outside ...string) []string {
+	return e.names(reader{outside: append(outside, withoutText...), values: true})
+}
+
+// withoutText are operators and functions that give no text.
+var withoutText = []string{
+	operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
+	operators.In, operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot,
+	"size", "int", "uint", "double", "bool", "matches", "startsWith", "endsWith", "contains", "hasValue", "indexOf",
+}
+
+func (e *Expression) names(r reader) (names []string) {
+	r.do = func(name string, fields []string, asked bool) {
 		if len(fields) > 0 && (name == paramsName || name == variablesName) {
 			if asked && len(fields) == 1 {
 				return
@@ -89,7 +109,8 @@ func (e *Expression) Reads(outside ...string) []string {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
-	}}.read(e.ast.Expr())
+	}
+	r.read(e.ast.Expr())
 	return names
 }
 

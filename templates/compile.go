@@ -451,7 +451,7 @@ func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.
 	c.matchConditions(t, at.Field("matchConditions"))
 	c.validations(t, at.Field("validations"))
 	c.fragment(t, at.Field("inject"))
-	c.files(t, at.Field("files"), at.Field("inject"))
+	c.files(t, at.Field("files"))
 	t.namespaceKeys = c.env.Namespace()
 }
 

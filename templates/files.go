@@ -1,11 +1,9 @@
 package templates
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	names "k8s.io/apimachinery/pkg/util/validation"
 
@@ -51,25 +49,15 @@ func (f *Files) Bytes() int {
 // has no dot, so no parameter's key begins like this.
 func (t *Template) fileKeys() string { return t.name + ".files." + t.prefix + "/" }
 
-// files compiles spec.files, and compares the files with the mounts of their volume.
-func (c *compiler) files(t *Template, at, inject *manifest.Path) {
-	mounts := filesMountsOf(t.spec.Inject, t.name+filesVolume)
+// files compiles spec.files.
+func (c *compiler) files(t *Template, at *manifest.Path) {
 	if len(t.spec.Files) == 0 {
-		if mounts.found && !mounts.declared {
-			c.problem(inject, fmt.Sprintf("mounts the volume %s, which a template has that has files: write spec.files", t.name+filesVolume))
-		}
 		return
 	}
 	c.filesAllowed(t, at)
 	if len(t.spec.Files) > maxFiles {
 		c.problem(at, fmt.Sprintf("has %d files; at most %d are allowed", len(t.spec.Files), maxFiles))
 		return
-	}
-	if mounts.declared {
-		c.problem(inject.Fields("spec", "volumes"), fmt.Sprintf("has a volume %s, which is the name of the volume with the template's files; give yours another name", t.name+filesVolume))
-	}
-	if !mounts.found && !mounts.computed {
-		c.warn(at, fmt.Sprintf("no container mounts the files; mount them with volumeMounts: [{name: %s, mountPath: …}]", t.name+filesVolume))
 	}
 	s := &sharing{parts: t.sharedParts}
 	for _, name := range slices.Sorted(maps.Keys(t.spec.Files)) {
@@ -101,37 +89,6 @@ func (c *compiler) filesAllowed(t *Template, at *manifest.Path) {
 		c.problem(at, fmt.Sprintf("needs a volume of the name %s, which has %d characters; at most %d are allowed: a template with files has a name of at most %d",
 			volume, len(volume), names.DNS1123LabelMaxLength, names.DNS1123LabelMaxLength-len(filesVolume)))
 	}
-}
-
-// filesMounts says what a fragment has of the volume with the files.
-type filesMounts struct{ found, computed, declared bool }
-
-// filesMountsOf looks for mounts of the volume, for names of mounts that are expressions, and
-// for a volume of that name.
-func filesMountsOf(inject json.RawMessage, volume string) filesMounts {
-	var m filesMounts
-	spec := injectedSpec(inject)
-	volumes, _ := spec["volumes"].([]any)
-	for _, v := range volumes {
-		item, _ := v.(map[string]any)
-		m.declared = m.declared || item["name"] == volume
-	}
-	for _, list := range containerLists {
-		containers, written := spec[list].([]any)
-		m.computed = m.computed || !written && spec[list] != nil
-		for _, v := range containers {
-			container, isObject := v.(map[string]any)
-			mounts, written := container["volumeMounts"].([]any)
-			m.computed = m.computed || !isObject || !written && container["volumeMounts"] != nil
-			for _, v := range mounts {
-				mount, isObject := v.(map[string]any)
-				name, _ := mount["name"].(string)
-				m.found = m.found || name == volume
-				m.computed = m.computed || !isObject || strings.Contains(name, "${")
-			}
-		}
-	}
-	return m
 }
 
 // addFiles adds the template's files to a fragment, which it may change, but not what is in

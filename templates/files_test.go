@@ -55,9 +55,8 @@ func TestWhatFilesCannotBe(t *testing.T) {
 		"an unknown parameter": {"files: {a: \"x ${params.nope}\"}\n" + mounted, "spec.files.a", "no parameter nope"},
 		"a container":          {"files: {a: \"${container.name}\"}\n" + mounted, "spec.files.a", "items with $each"},
 		"required":             {"required: true\nmatch: {podSelector: {matchLabels: {a: b}}}\nfiles: {a: x}\n" + mounted, "spec.files", "is not for required templates"},
-		"a volume of the name": {"files: {a: x}\ninject: {spec: {containers: [{name: s, image: s, volumeMounts: [{name: t-files, mountPath: /e}]}], volumes: [{name: t-files, emptyDir: {}}]}}", "spec.inject.spec.volumes", "give yours another name"},
+		"a volume of the name": {"files: {a: x}\ninject: {spec: {containers: [{name: s, image: s, volumeMounts: [{name: t-files, mountPath: /e}]}], volumes: [{name: t-files, emptyDir: {}}]}}", "spec.files", "has a volume t-files of its own"},
 		"a computed volume":    {"files: {a: x}\ninject: {spec: {volumes: [{name: \"t-${'files'}\", emptyDir: {}}]}}", "spec.files", "has a volume t-files of its own"},
-		"a mount without":      {mounted, "spec.inject", "mounts the volume t-files, which a template has that has files: write spec.files"},
 		"one's own annotation": {"files: {a: x}\ninject: {metadata: {annotations: {t.files.pillion.dev/a: text}}}", "spec.inject.metadata.annotations", "reserved for Pillion"},
 		"unset":                {"files: {a: x}\ninject: {metadata: {annotations: {$unset: [t.files.pillion.dev/a]}}}", "spec.inject.metadata.annotations", "reserved for Pillion"},
 	} {
@@ -81,19 +80,6 @@ func TestWhatFilesCannotBe(t *testing.T) {
 	}
 	if _, _, err := Compile(manifestOf(many+"}\n"+mounted), Options{}); err == nil || !strings.Contains(err.Error(), "has 65 files; at most 64") {
 		t.Errorf("many: %v", err)
-	}
-}
-
-func TestFilesThatNobodyMountsAreWarnedOf(t *testing.T) {
-	for spec, want := range map[string]string{
-		"files: {a: x}\ninject: {spec: {hostname: h}}": "no container mounts the files; mount them with volumeMounts: [{name: t-files, mountPath: …}]",
-		withFiles: "",
-		"files: {a: x}\ninject: {spec: {containers: [{$each: App, volumeMounts: \"${[{'name': 't-files', 'mountPath': '/x'}]}\"}]}}": "",
-	} {
-		_, warnings, err := Compile(manifestOf(spec), Options{})
-		if err != nil || (want == "") != (len(warnings) == 0) || want != "" && !strings.Contains(warnings[0].Message, want) {
-			t.Errorf("%s: %v, %v; want %q", spec, warnings, err, want)
-		}
 	}
 }
 

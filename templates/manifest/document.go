@@ -2,10 +2,10 @@ package manifest
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 
 	yamlv3 "go.yaml.in/yaml/v3"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -35,25 +35,16 @@ func Documents(data []byte) []Document {
 	return docs
 }
 
-// items returns the items of a List, which keep their lines. It returns false for anything
-// else, and for a List in YAML's flow style.
+// items returns the items of a List. All of an item is on its first line. It returns false for
+// anything else.
 func (d Document) items() ([]Document, bool) {
-	if !bytes.Contains(d.Manifest, []byte("items")) || !bytes.Contains(d.Manifest, []byte("List")) {
+	if !bytes.Contains(d.Manifest, []byte("List")) {
 		return nil, false
 	}
-	if json.Valid(d.Manifest) {
-		return d.itemsOfJSON()
-	}
-	if otherBreaks.Match(d.Manifest) {
-		return nil, false
-	}
-	s := NewSource(d.Manifest, 1)
-	if s.root == nil || s.root.Kind != yamlv3.MappingNode {
-		return nil, false
-	}
+	s := NewSource(d.Manifest, d.Line)
 	isList := false
 	var list *yamlv3.Node
-	for i := 0; i+1 < len(s.root.Content); i += 2 {
+	for i := 0; s.root != nil && s.root.Kind == yamlv3.MappingNode && i+1 < len(s.root.Content); i += 2 {
 		switch key, value := s.root.Content[i].Value, s.root.Content[i+1]; key {
 		case "kind":
 			isList = isListKind(value.Value)
@@ -61,65 +52,25 @@ func (d Document) items() ([]Document, bool) {
 			list = value
 		}
 	}
-	if !isList || list == nil || list.Kind != yamlv3.SequenceNode || list.Style&yamlv3.FlowStyle != 0 && len(list.Content) > 0 {
+	if !isList || list == nil || list.Kind != yamlv3.SequenceNode {
 		return nil, false
 	}
-	lines := bytes.SplitAfter(d.Manifest, []byte("\n"))
 	items := make([]Document, len(list.Content))
 	for i, item := range list.Content {
-		items[i] = Document{Manifest: blockItem(lines[item.Line-1:], item.Column-1), Line: d.Line + item.Line - 1}
+		text, err := yamlv3.Marshal(resolved(item))
+		if err == nil {
+			text, err = yaml.YAMLToJSON(text)
+		}
+		if err != nil {
+			return nil, false
+		}
+		items[i] = Document{Manifest: text, Line: s.inFile(item.Line)}
 	}
 	return items, true
 }
-
-// otherBreaks matches what ends a line in YAML, and not in the text of a file.
-var otherBreaks = regexp.MustCompile("\r(?:[^\n]|\\z)|[\u0085\u2028\u2029]")
 
 func isListKind(kind string) bool {
 	return kind == "List" || kind == v1alpha1.Kind+"List" || kind == v1alpha1.NamespacedKind+"List"
-}
-
-// blockItem returns the text of an item of a list in block style, which begins in the first
-// line at the column indent, from 0, and ends before the next line that begins before it.
-func blockItem(lines [][]byte, indent int) []byte {
-	text := append(bytes.Repeat([]byte(" "), indent), lines[0][min(indent, len(lines[0])):]...)
-	for _, line := range lines[1:] {
-		content := bytes.TrimLeft(line, " ")
-		if blank := len(bytes.TrimSpace(content)) == 0; !blank && content[0] != '#' && len(line)-len(content) < indent {
-			break
-		}
-		text = append(text, line...)
-	}
-	return text
-}
-
-// itemsOfJSON is items for what is valid JSON.
-func (d Document) itemsOfJSON() ([]Document, bool) {
-	var head struct{ Kind string }
-	if json.Unmarshal(d.Manifest, &head) != nil || !isListKind(head.Kind) {
-		return nil, false
-	}
-	var items []Document
-	decoder := json.NewDecoder(bytes.NewReader(d.Manifest))
-	_, _ = decoder.Token() // the object's {; it is valid
-	for decoder.More() {
-		if key, _ := decoder.Token(); key != "items" {
-			var other json.RawMessage
-			_ = decoder.Decode(&other)
-			continue
-		}
-		if open, _ := decoder.Token(); open != json.Delim('[') {
-			return nil, false
-		}
-		for decoder.More() {
-			var item json.RawMessage
-			_ = decoder.Decode(&item)
-			begin := int(decoder.InputOffset()) - len(item)
-			items = append(items, Document{Manifest: item, Line: d.Line + bytes.Count(d.Manifest[:begin], []byte("\n"))})
-		}
-		_, _ = decoder.Token() // ]
-	}
-	return items, true
 }
 
 // splitDocuments splits a file at the lines that begin with ---.

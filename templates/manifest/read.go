@@ -38,9 +38,6 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 	}
 	original, isYAML := text, !json.Valid(text)
 	if isYAML {
-		if err := s.checkAliases(); err != nil {
-			return nil, err
-		}
 		if len(splitDocuments(text)) > 1 {
 			return nil, errorf("the manifest holds several documents; split it first")
 		}

@@ -99,63 +99,6 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// maxExpandedNodes and maxExpandedBytes bound what aliases may make of a manifest.
-const (
-	maxExpandedNodes = 100_000
-	maxExpandedBytes = 2 << 20
-)
-
-// expansion is how large a node is with its aliases written out.
-type expansion struct{ nodes, bytes int }
-
-// checkAliases refuses anchors that hold themselves, and aliases that make a
-// small manifest a large one.
-func (s *Source) checkAliases() *Error {
-	if s.root == nil {
-		return nil
-	}
-	c := aliasCounter{source: s, done: map[*yaml.Node]expansion{}, open: map[*yaml.Node]bool{}}
-	_, err := c.count(s.root)
-	return err
-}
-
-func (s *Source) errorf(n *yaml.Node, format string, args ...any) *Error {
-	return &Error{Line: s.inFile(n.Line), Message: fmt.Sprintf(format, args...)}
-}
-
-type aliasCounter struct {
-	source *Source
-	done   map[*yaml.Node]expansion
-	open   map[*yaml.Node]bool
-}
-
-func (c *aliasCounter) count(n *yaml.Node) (expansion, *Error) {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if e, ok := c.done[n]; ok {
-		return e, nil
-	}
-	if c.open[n] {
-		return expansion{}, c.source.errorf(n, "the anchor %s holds itself", show.Value(n.Anchor))
-	}
-	c.open[n] = true
-	sum := expansion{nodes: 1, bytes: len(n.Value)}
-	for _, child := range n.Content {
-		e, err := c.count(child)
-		if err != nil {
-			return sum, err
-		}
-		sum.nodes, sum.bytes = sum.nodes+e.nodes, sum.bytes+e.bytes
-		if sum.nodes > maxExpandedNodes || sum.bytes > maxExpandedBytes {
-			return sum, c.source.errorf(n, "with its aliases written out this is larger than %d values or %d bytes", maxExpandedNodes, maxExpandedBytes)
-		}
-	}
-	delete(c.open, n)
-	c.done[n] = sum
-	return sum, nil
-}
-
 var yamlBoolean = regexp.MustCompile(`\A(?:[yY]|[nN]|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tT]rue|TRUE|[fF]alse|FALSE)\z`)
 
 // Keys reports keys that a map has twice, and those that YAML reads as a boolean, as kubectl does:

@@ -289,3 +289,29 @@ inject:
 		t.Errorf("with containerSecurity: Restricted: %v", err)
 	}
 }
+
+// A sidecar and an app that listen on one port would fight for it. API servers admit such a pod.
+func TestAPortThatTwoContainersOpenIsRefusedWithTheAnnotationThatChangesIt(t *testing.T) {
+	t.Parallel()
+	name := served(t, `
+parameters: [{name: listenPort, type: integer, default: 4180}]
+inject:
+  spec:
+    initContainers: [{name: NAME, image: "registry.example.com/NAME:1", restartPolicy: Always, ports: [{containerPort: "${params.listenPort}"}]}]
+`).name
+	n := newNamespace(t, asking(name), nil)
+	pod := func(annotations map[string]string) *corev1.Pod {
+		pod := newPod("web", annotations)
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 4180}}
+		return pod
+	}
+	key := name + ".pillion.dev/listen-port"
+	_, err := n.create(t, pod(nil))
+	if err == nil || !strings.Contains(err.Error(), "the containers of a pod share their ports; set the annotation "+key+" on the namespace or the pod to another value, now 4180") {
+		t.Errorf("the app's port is a sidecar's, too: %v", err)
+	}
+	created := n.mustCreate(t, pod(map[string]string{key: "4181"}))
+	if c := sidecar(created, name); c == nil || c.Ports[0].ContainerPort != 4181 {
+		t.Errorf("the annotation gives the sidecar the ports %s", pretty(c))
+	}
+}

@@ -7,20 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
-
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -28,27 +21,6 @@ import (
 )
 
 var updateExplained = flag.Bool("update-explained", false, "write testdata/explain anew")
-
-// chained are webhooks around Pillion's.
-const chained = `---
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: z-mesh}
-webhooks: [{name: mesh.example.com, clientConfig: {service: {namespace: mesh, name: injector}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], reinvocationPolicy: Never, failurePolicy: Fail, timeoutSeconds: 5,
-  matchConditions: [{name: not-nodes, expression: "!('system:nodes' in request.userInfo.groups)"}]}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: pillion}
-webhooks: [{name: requested.pillion.dev, clientConfig: {service: {namespace: pillion-system, name: pillion}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], reinvocationPolicy: IfNeeded, failurePolicy: Ignore, timeoutSeconds: 10,
-  namespaceSelector: {matchLabels: {pillion.dev/injection: enabled}}}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: a-tracer}
-webhooks: [{name: tracing.example.com, clientConfig: {url: "https://tracer.example.com/mutate"}, rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}], reinvocationPolicy: Never, failurePolicy: Ignore, timeoutSeconds: 2},
-  {name: elsewhere.example.com, clientConfig: {url: "https://tracer.example.com/other"}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchLabels: {trace: "yes"}}}]
-`
 
 // livePod is a pod of the Deployment web, created at an hour, injected by the templates of a
 // cluster or not.
@@ -120,13 +92,8 @@ spec:
 		manifests string
 		forbidden []string
 		args      []string
-		chain     bool
 		says      []string
 	}{
-		"the chain of a pod": {chain: true, manifests: inspecttest.Shop + chained, forbidden: []string{"list validatingadmissionpolicies"}, args: []string{"pod/web-5d8f-new"}, says: []string{
-			"1. tracing.example.com in MutatingWebhookConfiguration/a-tracer", "2. requested.pillion.dev in MutatingWebhookConfiguration/pillion (Pillion)", "3. mesh.example.com in MutatingWebhookConfiguration/z-mesh",
-			"its matchCondition \"not-nodes\" depends on userInfo", "the chain lacks all validatingadmissionpolicies: you lack the right to list them. An admin can grant it: kubectl create clusterrole pillion-chain --verb=list --resource=validatingadmissionpolicies.admissionregistration.k8s.io kubectl create clusterrolebinding pillion-chain --clusterrole=pillion-chain --user=mia",
-		}},
 		"a pod as it would be now": {args: []string{"pod/web-5d8f-new"}, says: []string{"injected already; created now: Injected, and then refused by the cluster", "level low (Installer)", "yes: the pod has the record", "size 2Mi (Namespace, side.pillion.dev/size)"}},
 		"a pod with an older sidecar": {args: []string{"pod", "web-5d8f-old"}, says: []string{
 			"injected, and outdated: side; created now: Injected, and then refused by the cluster", "differs spec.initContainers[name=side].image (side)",
@@ -157,7 +124,6 @@ spec:
 				c.manifests = inspecttest.Shop
 			}
 			cl := inspecttest.Live(t, c.manifests, pods, c.forbidden...)
-			cl.Chain = c.chain
 			targets, err := inspect.ParseObjects(c.args)
 			if err != nil {
 				t.Fatal(err)
@@ -193,41 +159,6 @@ spec:
 				t.Errorf("the JSON says something else: %v\n%s\nwant\n%s", err, retold.String(), text.String())
 			}
 		})
-	}
-}
-
-// Kubernetes has mutating policies since 1.32, and in v1 since 1.36.
-func TestTheChainHasThePoliciesOfOlderVersions(t *testing.T) {
-	const policies = `
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: MutatingAdmissionPolicy
-metadata: {name: p}
-spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}
----
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: b}
-spec: {policyName: p}
-`
-	for _, version := range append(slices.Clone(inspect.PolicyVersions), "none") {
-		for _, forbidden := range []string{"", "list mutatingadmissionpolicybindings"} {
-			c := inspecttest.Cluster(t, strings.ReplaceAll(policies, "VERSION", strings.Replace(version, "none", "v1", 1)), inspecttest.Options{Forbidden: []string{forbidden}})
-			c.Objects.(*fake.FakeDynamicClient).PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				r := a.GetResource()
-				if strings.HasPrefix(r.Resource, "mutatingadmissionpolic") && r.Version != version {
-					return true, nil, apierrors.NewNotFound(r.GroupResource(), "")
-				}
-				return false, nil, nil
-			})
-			all, notes, err := c.Chained(t.Context())
-			want := map[bool]int{true: 0, false: 1}[version == "none"]
-			if err != nil || len(all.MutatingPolicies) != want || forbidden == "" && (len(all.MutatingBindings) != want || len(notes) > 0) {
-				t.Errorf("%s: %v %+v %v", version, err, all, notes)
-			}
-			if unread := slices.Contains(all.Unread, chain.MutatingBindings); unread != (forbidden != "" && version != "none") || unread && len(notes) != 1 {
-				t.Errorf("%s, %q: %v %v", version, forbidden, all.Unread, notes)
-			}
-		}
 	}
 }
 

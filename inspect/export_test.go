@@ -6,9 +6,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/pillion-dev/pillion/controller/usage"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/check"
-	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -20,14 +18,9 @@ const (
 )
 
 var (
-	PolicyVersions = policyVersions
-	TryNamed       = tryNamed
-	GetURL         = getURL
+	TryNamed = tryNamed
+	GetURL   = getURL
 )
-
-func (c *Cluster) Chained(ctx context.Context) (chain.Objects, []explain.Note, error) {
-	return c.chained(ctx)
-}
 
 func (p Place) Command(text string) string { return p.command(text) }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
@@ -37,11 +36,6 @@ type Live struct {
 	Fallback string
 	// Notes say what could not be read, and what would let the user.
 	Notes []explain.Note
-	// Chain: the webhooks and policies that a pod meets are asked for.
-	Chain bool
-
-	// links are the webhooks and policies of the cluster, nil until they are read.
-	links *chain.Objects
 }
 
 // By returns the cluster with settings that decide about its pods.

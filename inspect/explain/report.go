@@ -8,7 +8,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/offline/predict"
 )
 
@@ -79,8 +78,6 @@ type Pod struct {
 	// Troubles are what refuses the pod after its injection.
 	Troubles []predict.Trouble `json:"troubles"`
 	Notes    []Note            `json:"notes"`
-	// Chain are the webhooks and policies that the pod meets. It is nil where nobody asked.
-	Chain *chain.Chain `json:"chain,omitempty"`
 }
 
 // Called says whether API servers call Pillion.

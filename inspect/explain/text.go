@@ -76,9 +76,6 @@ func (p Pod) text(l *layout) {
 	p.running(l)
 	p.dryRun(l)
 	p.says(l)
-	if p.Chain != nil {
-		chainText(l, *p.Chain)
-	}
 }
 
 func (p Pod) colour() colour {

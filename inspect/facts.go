@@ -49,7 +49,7 @@ func (c *Cluster) Facts(ctx context.Context, version string, now time.Time) *che
 	if f.Kubernetes.Err != nil && !apierrors.IsForbidden(f.Kubernetes.Err) {
 		return f
 	}
-	r, err := c.release(ctx, "")
+	r, err := c.release(ctx)
 	f.Settings, f.Deployment = known(r.Settings, err), known(r.facts(len(c.URLs) > 0), err)
 	if err != nil {
 		return f

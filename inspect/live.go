@@ -53,7 +53,7 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 	if err := c.Answers(ctx); err != nil {
 		return nil, err
 	}
-	settings, err := c.Settings(ctx, "")
+	settings, err := c.Settings(ctx)
 	if !apierrors.IsForbidden(err) {
 		if err != nil {
 			return nil, err

@@ -41,18 +41,15 @@ type release struct {
 	deployment appsv1.Deployment
 	container  corev1.Container
 	Served
-	// otherwise is a clause about flags that spare the Deployment; "" for commands without.
-	otherwise string
 }
 
 // release reads Pillion's Deployment.
-func (c *Cluster) release(ctx context.Context, otherwise string) (release, error) {
-	r := release{otherwise: otherwise}
+func (c *Cluster) release(ctx context.Context) (r release, err error) {
 	found, err := listed[appsv1.Deployment](ctx, c, resourceOf("apps", "v1", "deployments"), c.Namespace, metav1.ListOptions{LabelSelector: c.Selector})
 	if err != nil {
 		err = fmt.Errorf("looking for Pillion's Deployment in namespace %s: %w", c.Namespace, err)
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w; --pillion-namespace names Pillion's namespace%s", err, otherwise)
+			err = fmt.Errorf("%w; --pillion-namespace names Pillion's namespace", err)
 		}
 		return r, err
 	}
@@ -129,7 +126,7 @@ func (c *Cluster) files(ctx context.Context, r release, dir string) (map[string]
 			return read.Data, nil
 		}
 	}
-	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there%s", dir, r.deployment.Name, c.Namespace, r.otherwise)
+	return nil, fmt.Errorf("reading what Pillion reads as %s: Deployment %s in namespace %s mounts no ConfigMap there", dir, r.deployment.Name, c.Namespace)
 }
 
 // values returns the installer's values, from a file of Pillion's container.

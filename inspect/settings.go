@@ -44,10 +44,9 @@ type Settings struct {
 }
 
 // Settings reads the server's settings from Pillion's Deployment and its ConfigMaps, and from the
-// cluster's SidecarTemplates. The library is that of this binary. Otherwise is a clause about flags
-// that spare the Deployment.
-func (c *Cluster) Settings(ctx context.Context, otherwise string) (Settings, error) {
-	r, err := c.release(ctx, otherwise)
+// cluster's SidecarTemplates. The library is that of this binary.
+func (c *Cluster) Settings(ctx context.Context) (Settings, error) {
+	r, err := c.release(ctx)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -57,7 +56,7 @@ func (c *Cluster) Settings(ctx context.Context, otherwise string) (Settings, err
 // settingsOf reads the settings of a release.
 func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err error) {
 	if r.Config != "" {
-		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
+		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read", r.deployment.Name, c.Namespace, r.Config)
 	}
 	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: proof.Enforcement{Enforce: r.ProofNamespace != ""}, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {

@@ -85,7 +85,7 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 		Prefix: prefix, Excluded: append(slices.Clone(DefaultExcluded), c.Namespace), approximate: map[string]string{},
 		Compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
 	}
-	if s.All, s.scope, err = c.calledForAll(ctx, prefix, []string{"pillion"}); err != nil {
+	if s.All, s.scope, err = c.calledForAll(ctx, prefix, "pillion"); err != nil {
 		return s, nil, err
 	}
 	note := func(format string, args ...any) {
@@ -163,11 +163,11 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 		}
 		return err
 	}
-	ns.LimitRanges, err = listed[corev1.LimitRange](ctx, c, resourceOf("", "v1", "limitranges"), name, metav1.ListOptions{})
+	ns.LimitRanges, err = List[corev1.LimitRange](ctx, c, resourceOf("", "v1", "limitranges"), name, metav1.ListOptions{})
 	if err := unread("limitranges", err); err != nil {
 		return ns, err
 	}
-	ns.Quotas, err = listed[corev1.ResourceQuota](ctx, c, resourceOf("", "v1", "resourcequotas"), name, metav1.ListOptions{})
+	ns.Quotas, err = List[corev1.ResourceQuota](ctx, c, resourceOf("", "v1", "resourcequotas"), name, metav1.ListOptions{})
 	if err := unread("resourcequotas", err); err != nil {
 		return ns, err
 	}
@@ -196,7 +196,7 @@ func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]a
 	u.SetNamespace(namespace) // a sample's is another
 	u.SetResourceVersion("")
 	u.SetUID("")
-	made, warnings, err := c.dryRun(ctx, namespace, &u)
+	made, warnings, err := c.DryRun(ctx, namespace, &u)
 	if err != nil {
 		return nil, warnings, err
 	}

@@ -130,8 +130,7 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 	template := func(name, spec string) lint.Document {
 		return lint.Document{Document: templates.Document{Manifest: []byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  inject: {metadata: {labels: {a: b}}}\n" + spec), Line: 1}}
 	}
-	c := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", inspecttest.Options{})
-	c.Count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
+	c := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}"+"\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: quiet}}", inspecttest.Options{})
 	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: proof.Enforcement{Enforce: true}}, templates.NewestKubernetes())}
 	results := []lint.Result{{Template: "narrow"}, {Template: "all"}, {Template: "required"}, {Template: "asked"}}
 	documents := []lint.Document{template("narrow", "  match: {namespaceSelector: {matchLabels: {a: b}}}"), template("all", "  match: {podSelector: {}}"), template("required", "  required: true\n  match: {}"), template("asked", "")}
@@ -145,8 +144,8 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 		}
 	}
 	want := []string{
-		"note: : template all: spec.match: more namespaces will depend on Pillion, by the label pillion.dev/injection=enabled: quiet (namespaces: 1, pods: 3). While Pillion does not answer, new pods there are created without their sidecars [cluster]",
-		"note: : template required: spec.match: more namespaces will depend on Pillion, by the label pillion.dev/injection=enforced: quiet (namespaces: 1, pods: 3). While Pillion does not answer, new pods there are refused [cluster]",
+		"note: : template all: spec.match: more namespaces will depend on Pillion, by the label pillion.dev/injection=enabled: quiet (namespaces: 1, pods: 1). While Pillion does not answer, new pods there are created without their sidecars [cluster]",
+		"note: : template required: spec.match: more namespaces will depend on Pillion, by the label pillion.dev/injection=enforced: quiet (namespaces: 1, pods: 1). While Pillion does not answer, new pods there are refused [cluster]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -162,11 +161,11 @@ func TestPodsAreCountedWithoutReadingThem(t *testing.T) {
 		}
 		return true, &metav1.List{ListMeta: metav1.ListMeta{RemainingItemCount: new(int64(41))}, Items: []runtime.RawExtension{{Object: &metav1.PartialObjectMetadata{}}}}, nil
 	})
-	if got, err := inspect.PodCounts(t.Context(), client, []string{"a", "b"}); err != nil || got["a"] != 42 || got["b"] != 42 {
+	if got, err := podCounts(t.Context(), client, []string{"a", "b"}); err != nil || got["a"] != 42 || got["b"] != 42 {
 		t.Errorf("%v, %v", got, err)
 	}
 	d := dependence{rules: labels.Rules{Prefix: "pillion.dev"}, count: func(ctx context.Context, names []string) (map[string]int, error) {
-		return inspect.PodCounts(ctx, client, names)
+		return podCounts(ctx, client, names)
 	}}
 	for _, c := range []struct {
 		names []string

@@ -51,20 +51,9 @@ metadata: {name: own-values, namespace: sidecars}
 data: {values.yaml: "registry: mirror.example.com"}
 `
 
-func selecting(operator, values string) string {
-	return `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: pillion}
-webhooks:
-- {name: namespaces.sidecars.example.com, namespaceSelector: {}, rules: [{resources: [namespaces]}]}
-- {name: requested.sidecars.example.com, rules: [{apiGroups: [""], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchExpressions: [{key: sidecars.example.com/injection, operator: ` + operator + `, values: [` + values + `]}]}}
-`
-}
-
 func TestTheSettingsOfTheServerAreReadFromItsDeployment(t *testing.T) {
-	for entry, all := range map[string]bool{selecting("In", "enabled"): false, selecting("NotIn", "enabled, enforced, disabled"): false, selecting("NotIn", "enforced, disabled"): true} {
-		s, err := settingsOf(t, servingDeployment, servingFiles, servingValues, entry, `
+	for flag, all := range map[string]bool{"--webhook-scope=Requested": false, "--webhook-scope=All": true} {
+		s, err := settingsOf(t, strings.Replace(servingDeployment, "--a-flag", flag+", --a-flag", 1), servingFiles, servingValues, `
 apiVersion: sidecars.example.com/v1alpha1
 kind: SidecarTemplate
 metadata: {name: own}

@@ -78,6 +78,48 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	}
 }
 
+// Pillion's rules say that the pods are injected, and the API server refuses all of them: explain has its own
+// answer, and the event of the object that creates the pods.
+func TestExplainHasTheAPIServersOwnAnswerForAWorkload(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	viewer := n.kubeconfig(t, "viewer")
+	must(t, "", "kubectl", "-n", n.name, "create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount="+n.name+":viewer")
+	must(t, workloadOf("Deployment", "web", "", "", "")+`
+---
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: app, image: "nginx:1.29"}]}}}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: import}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}
+---
+{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly}, spec: {schedule: "* * * * *", suspend: true, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}}}
+`, "kubectl", "-n", n.name, "apply", "-f", "-")
+	must(t, "", "kubectl", "-n", n.name, "create", "job", "--from=cronjob/nightly", "nightly-now")
+	const violates = `violates PodSecurity "restricted`
+	for workload, creator := range map[string]string{"deploy/web": "replicaset/web-", "sts/db": "statefulset/db: ", "job/import": "job/import: ", "cj/nightly": "job/nightly-now: "} {
+		eventually(t, soon, func() error {
+			out, _, err := run(t, "", "pillion", "explain", "-n", n.name, workload)
+			if flat := strings.Join(strings.Fields(out), " "); err == nil || !strings.Contains(flat, creator) || !strings.Contains(flat, "a pod could not be created, last at ") {
+				return fmt.Errorf("explain %s says (%w)\n%s", workload, err, out)
+			}
+			return nil
+		})
+		says(t, []string{"-n", n.name, workload}, "in namespace "+n.name+": refused: ", "refused: ", violates, "0 of 0 pods up to date", "The API server's answer to a dry run")
+		says(t, []string{"-n", n.name, workload, "--kubeconfig", viewer}, "in namespace "+n.name+": refused: ", "refused: ", violates, "the API server was not asked by dry run: you lack the right to create pods in namespace "+n.name)
+	}
+
+	// Where nothing refuses the pods, and then a quota has room for one.
+	must(t, "", "kubectl", "-n", n.name, "delete", "cronjob/nightly", "job/import", "statefulset/db")
+	must(t, "", "kubectl", "label", "namespace", n.name, "pod-security.kubernetes.io/enforce-")
+	must(t, "", "kubectl", "-n", n.name, "create", "quota", "q", "--hard=pods=1")
+	must(t, "", "kubectl", "-n", n.name, "rollout", "restart", "deployment/web")
+	n.waitPods(t, 1, "app=web")
+	// One more is refused, and none is missing.
+	must(t, "", "kubectl", "-n", n.name, "delete", "events", "--all")
+	says(t, []string{"-n", n.name, "deploy/web"}, "Deployment/web in namespace "+n.name+": injected (Injected)", "exceeded quota: q", "1 of 1 pods up to date")
+	must(t, "", "kubectl", "-n", n.name, "delete", "quota/q")
+	says(t, []string{"-n", n.name, "deploy/web"}, "Deployment/web in namespace "+n.name+": injected (Injected)", "admitted, with fluent-bit (version ")
+}
+
 // A team with the role edit in its namespace, and no right anywhere else, runs the command that
 // a refusal names, and learns why.
 func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
@@ -102,7 +144,7 @@ func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
 		return fmt.Errorf("no event of the ReplicaSet names the command: %v", events.Items)
 	})
 	as := append(args, "--kubeconfig", team)
-	says(t, as, "The API server's answer to a dry run", "refused: ", `got "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
+	says(t, as, "Deployment/bad in namespace "+n.name+": refused: admission webhook", "replicaset/bad-", "a pod could not be created, last at ", "The API server's answer to a dry run", "refused: ", `got "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
 	says(t, []string{"-n", n.name, "deploy/good", "--kubeconfig", team}, "admitted, with "+name+" (version ")
 	says(t, []string{"ns/" + n.name, "--kubeconfig", team}, "yes: the namespace has the label", injectAnnotation+`: "`+name+`"`)
 }

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
@@ -182,24 +181,4 @@ func exactPod(u *unstructured.Unstructured) (map[string]any, error) {
 		return nil, fmt.Errorf("reading pod %s: %w", u.GetName(), err)
 	}
 	return injector.DecodePod(data)
-}
-
-// create creates the pod by dry run, under another name.
-func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
-	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(pod)}
-	u.SetAPIVersion("v1")
-	u.SetKind("Pod")
-	if u.GetGenerateName() == "" {
-		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
-	}
-	u.SetName("")
-	u.SetNamespace(namespace) // a sample's is another
-	u.SetResourceVersion("")
-	u.SetUID("")
-	made, warnings, err := c.DryRun(ctx, namespace, &u)
-	if err != nil {
-		return nil, warnings, err
-	}
-	created, err = exactPod(made)
-	return created, warnings, err
 }

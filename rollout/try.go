@@ -105,11 +105,9 @@ func (r *run) lacks(now drift.Comparison, created map[string]any) string {
 	}
 	var wrong []string
 	for _, t := range now.Templates {
-		switch got := rec.Hash(t.Name); {
-		case t.Gets == "" || got == t.Gets:
-		case got == "":
+		if got := rec.Hash(t.Name); t.Gets != "" && got == "" {
 			wrong = append(wrong, fmt.Sprintf("it comes without %s", t.Name))
-		default:
+		} else if t.Gets != "" && got != t.Gets {
 			wrong = append(wrong, fmt.Sprintf("it comes with version %s of %s, where %s is in force", got, t.Name, t.Gets))
 		}
 	}

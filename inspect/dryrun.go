@@ -15,9 +15,9 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// askAPIServer creates the pod by dry run, and adds the API server's answer. The answer is the verdict
+// addAnswer creates the pod by dry run, and adds the API server's answer. The answer is the verdict
 // wherever the rules say something else.
-func (s *Session) askAPIServer(ctx context.Context, explained *explain.Pod, pod map[string]any) error {
+func (s *Session) addAnswer(ctx context.Context, explained *explain.Pod, pod map[string]any) error {
 	created, warnings, err := s.Live.create(ctx, explained.Namespace, pod)
 	switch {
 	case missingRight(err) != nil:

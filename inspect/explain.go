@@ -48,7 +48,7 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 			report.Namespaces = append(report.Namespaces, l.describe(ns))
 			pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
 			if explained, err = s.explainNew(ctx, ns, workload.Pod{Object: pod, Owner: "a plain pod"}, pod, nil); err == nil && !l.Complete {
-				err = s.askAPIServer(ctx, &explained, pod)
+				err = s.addAnswer(ctx, &explained, pod)
 			}
 		case "Pod":
 			explained, err = s.explainPod(ctx, ns, target)
@@ -212,7 +212,7 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 		return explain.Pod{}, err
 	}
 	if !s.Live.Complete {
-		if err := s.askAPIServer(ctx, &explained, created); err != nil {
+		if err := s.addAnswer(ctx, &explained, created); err != nil {
 			return explained, err
 		}
 	}
@@ -278,10 +278,10 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 			return nil, err
 		}
 		explained.Called = new(s.Live.called(ns, created, nil))
-		if explained.Running, err = s.running(ctx, ns, o, found); err != nil {
+		if err := s.addRunning(ctx, &explained, ns, o, found); err != nil {
 			return nil, err
 		}
-		return p.Object, s.askAPIServer(ctx, &explained, created)
+		return p.Object, s.addAnswer(ctx, &explained, created)
 	}); err != nil {
 		return explain.Pod{}, err
 	}

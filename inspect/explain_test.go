@@ -171,6 +171,9 @@ spec:
 		"a Deployment whose controller tells more than the user may try": {manifests: strings.Replace(unlimited, "uid: r,", "uid: other,", 1) + strings.ReplaceAll(failing, "uid: r}", "uid: other}"), forbidden: []string{"create pods shop"}, args: []string{"deploy/web"}, says: []string{
 			`Deployment/web in namespace shop: refused: pods "web-5d8f-" is forbidden: violates`, "0 of 0 pods up to date", "the API server was not asked by dry run: you lack the right to create pods in namespace shop",
 		}},
+		"a Deployment whose events may not be read": {manifests: unlimited, forbidden: []string{"list events shop"}, args: []string{"deploy/web"}, says: []string{
+			"note: whether pods could not be created is not known: you lack the right to list events in namespace shop", "1 of 3 pods up to date",
+		}},
 		"a Deployment for which API servers do not call Pillion": {manifests: unlimited, args: []string{"deploy/web"}, answer: errUncalled, says: []string{
 			"admitted without side, as the API server answers; by the rules: injected (Injected)",
 		}},

@@ -50,20 +50,21 @@ func (l *Live) creatorsOf(ctx context.Context, namespace string, o Object, workl
 	return all, nil
 }
 
-// running says how the pods of a workload stand, and why its controller could not create one.
-func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload *unstructured.Unstructured) (*explain.Running, error) {
+// addRunning adds how the pods of a workload stand, and why its controller could not create one.
+func (s *Session) addRunning(ctx context.Context, explained *explain.Pod, ns Namespace, o Object, workload *unstructured.Unstructured) error {
 	r := &explain.Running{Behind: []explain.RunningPod{}}
+	explained.Running = r
 	creators, err := s.Live.creatorsOf(ctx, ns.Name, o, workload)
 	if err != nil {
 		r.Unread = new(lacking("", err))
-		return r, nil
+		return nil
 	}
 	if r.Failure, err = s.Live.failure(ctx, ns.Name, creators); err != nil {
-		r.Unread = new(lacking("why pods could not be created is not known: ", err))
+		explained.Notes = append(explained.Notes, lacking("whether pods could not be created is not known: ", err))
 	}
 	if s.Live.Templates == nil {
 		r.Unread = &explain.Note{Says: "whether they are up to date cannot be told without the templates"}
-		return r, nil
+		return nil
 	}
 	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
 		of, _ := owner.Controller(pod)
@@ -76,15 +77,15 @@ func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload 
 	switch {
 	case apierrors.IsForbidden(err):
 		r.Unread = new(lacking("", err))
-		return r, nil
+		return nil
 	case err != nil:
-		return nil, fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
+		return fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
 	}
 	slices.SortFunc(r.Behind, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
 	if r.Replace && o.Restarts {
 		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
 	}
-	return r, nil
+	return nil
 }
 
 // add adds a pod of a workload.

@@ -35,7 +35,8 @@ Security, LimitRanges and quotas.
   deploy/NAME  the pod that a workload creates, with the API server's own answer
                to it by dry run; whether its running pods are up to date; and
                the newest event of a pod that could not be created. Also sts,
-               ds, rs, rc, job and cj. As in kubectl, 'deploy NAME' says the same
+               ds, rs, rc, job and cj. As in kubectl, 'deploy NAME' says the
+               same
   ns/NAME      a namespace: its label and annotations, and what a plain pod gets
                there
   -f FILE      the pods of a file, by files alone: --templates, --values,

@@ -118,7 +118,7 @@ func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
 	checks, in := All(), newInstallation(ctx, cluster, version, now)
-	r := Report{Outcomes: []Outcome{checks[0].ask(ctx, in)}}
+	r := Report{Outcomes: []Outcome{checks[0].outcome(ctx, in)}}
 	if r.Count(Failed) > 0 {
 		return r
 	}
@@ -126,7 +126,7 @@ func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time
 	r.Outcomes = append(r.Outcomes, make([]Outcome, len(checks)-1)...)
 	var all sync.WaitGroup
 	for i, c := range checks[1:] {
-		all.Go(func() { r.Outcomes[i+1] = c.ask(ctx, in) })
+		all.Go(func() { r.Outcomes[i+1] = c.outcome(ctx, in) })
 	}
 	all.Wait()
 	for _, o := range r.Outcomes {
@@ -139,8 +139,8 @@ func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time
 	return r
 }
 
-// ask runs the check.
-func (c Check) ask(ctx context.Context, in *installation) Outcome {
+// outcome runs the check.
+func (c Check) outcome(ctx context.Context, in *installation) Outcome {
 	o := Outcome{Name: c.Name, Description: c.Description, Hint: c.Hint, Result: OK}
 	if in.absent != nil && c.Name != "deployment" {
 		o.Findings = skipped("not looked at: Pillion's Deployment is not known")

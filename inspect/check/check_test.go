@@ -509,3 +509,18 @@ func TestNamesCannotChangeATerminal(t *testing.T) {
 		t.Errorf("%v %q", err, out.String())
 	}
 }
+
+// One command takes several edits back, and is printed below the last of them.
+func TestACommandThatHelpsWithSeveralFindingsIsPrintedOnce(t *testing.T) {
+	g := soundGround(t)
+	g.entry(mutating, 1)["timeoutSeconds"] = 3
+	g.entry(mutating, 1)["failurePolicy"] = "Ignore"
+	var out bytes.Buffer
+	if err := Write(&out, g.run(), false, false); err != nil {
+		t.Fatal(err)
+	}
+	first, last, command := strings.Index(out.String(), "failurePolicy"), strings.Index(out.String(), "timeoutSeconds"), strings.Index(out.String(), replaced)
+	if strings.Count(out.String(), replaced) != 1 || first < 0 || last < first || command < last {
+		t.Errorf("it prints\n%s", &out)
+	}
+}

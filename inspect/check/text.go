@@ -23,7 +23,8 @@ const (
 )
 
 // Write prints a report. No line of words is longer than 80 columns; commands are neither broken
-// nor cut, so that they can be copied. A command that grants a right is printed once.
+// nor cut, so that they can be copied. A command that helps with several findings in a row is printed
+// below the last, and a command that grants a right once.
 func Write(w io.Writer, r Report, strict, colour bool) error {
 	paint := func(code, text string) string {
 		if !colour {
@@ -46,9 +47,10 @@ func Write(w io.Writer, r Report, strict, colour bool) error {
 		if len(o.Findings) == 0 {
 			line(OK, o.Name+": "+o.Description)
 		}
-		for _, f := range o.Findings {
+		for i, f := range o.Findings {
 			line(f.Result, o.Name+": "+f.Message)
-			if f.Remedy != "" && (f.Result != Skipped || !printed[f.Remedy]) {
+			again := i+1 < len(o.Findings) && o.Findings[i+1].Remedy == f.Remedy || f.Result == Skipped && printed[f.Remedy]
+			if f.Remedy != "" && !again {
 				printed[f.Remedy] = true
 				fmt.Fprintf(&out, "%*s  %s\n", indent, "", paint(bold, show.Printable(f.Remedy)))
 			}

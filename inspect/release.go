@@ -20,7 +20,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/workload"
 )
 
-// Served is what commands read of a server's arguments and environment.
+// Served are the settings in a server's arguments and environment that commands read.
 type Served struct {
 	Prefix, Namespace, Service string
 	// AdminListen is the address of probes, metrics and state.

@@ -44,7 +44,7 @@ type Finding struct {
 // Check is one question about an installation.
 type Check struct {
 	Name string
-	// Description is the sentence that holds if nothing is found, Hint says what follows if it fails.
+	// Description holds if nothing is found. Hint names the consequence of a failure.
 	Description, Hint string
 	// run reads and judges. An error says what could not be read.
 	run func(ctx context.Context, in *installation) ([]Finding, error)

@@ -2,9 +2,9 @@
 //
 // In: a cluster, read with the user's own rights. Out: a [Report], in which each [Check] has a result
 // and its findings. A check is a value: a name, a description, a hint, and a function that reads a part
-// of the cluster and judges it in the same place. What several checks read is read once.
+// of the cluster and judges it in the same place. Reads that several checks need are shared.
 //
 // A new check is one more value in [All], and a row in the table of its test.
 //
-// May import: inspect and what it imports. No net/http, and nothing of certs, webhook and rollout.
+// May import: inspect and its imports. No net/http, and nothing of certs, webhook and rollout.
 package check

@@ -20,7 +20,7 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// installation is what several checks read. The functions read once.
+// installation has the reads that several checks share. Each function reads once.
 type installation struct {
 	cluster *inspect.Cluster
 	version string
@@ -112,7 +112,7 @@ func (in *installation) replace() string {
 		`$(kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[*].webhooks[?(@.name=="enforced.%s")].clientConfig.caBundle}')'",|' | kubectl replace -f -`, in.release.Namespace, in.release.Service, in.release.Prefix)
 }
 
-// logs is the command that shows what the replicas say.
+// logs is the command that prints the replicas' logs.
 func (in *installation) logs() string {
 	return fmt.Sprintf("kubectl -n %s logs -l %s --tail=100 --prefix", in.release.Namespace, in.selector())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// templateNames looks for names in annotations of namespaces that are no template's: neither do
-// replicas report it as in force, nor is there one that they will know soon.
+// templateNames finds names in annotations of namespaces that no template has: neither one that replicas
+// report as in force, nor one that is there and that they will know soon.
 func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 	set, err := in.templates()
 	if err != nil {
@@ -57,7 +57,7 @@ func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 // anyTemplate stands in a command for the name of a template, which its reader has to choose.
 const anyTemplate = "TEMPLATE"
 
-// namesOf judges the annotation of a namespace. It returns nil for one that names only known templates.
+// namesOf judges the annotation of a namespace. It returns nil if all names are known.
 func (in *installation) namesOf(ctx context.Context, ns labels.Namespace, known []string) (*Finding, error) {
 	key := templates.InjectKey(in.release.Prefix)
 	value, there := ns.Annotations[key]

@@ -39,7 +39,7 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 	for _, there := range policies {
 		template, ours := admissionpolicy.TemplateOf(in.release.Prefix, there.Name)
 		if !ours || there.Labels["app.kubernetes.io/component"] == "registration" || slices.Contains(lost, template) {
-			continue // the chart's own are compared with what it renders; a lost template is still in force
+			continue // the check policies compares the chart's own; a lost template is still in force
 		}
 		found = append(found, in.requiredPolicy(ctx, set, template, there, bindings)...)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,7 +146,7 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 		t.Errorf("after the promotion: %s", spec)
 	}
 	upToDate(len(got))
-	must(t, "", "pillion", "rollout", "ns/"+n.name, "--wave=100%", "--timeout=60s")
+	must(t, "", "pillion", "rollout", "ns/"+n.name, "--timeout=60s")
 	images, after := n.images(t, stable.name)
 	kept := 0
 	for name, uid := range before {
@@ -156,19 +157,11 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	if howMany(images, "registry.example.com/ship:2") != deployments || kept != len(got) {
 		t.Errorf("after the rollout the images are %v, and %d pods are still there, want the %d of the canary", images, kept, len(got))
 	}
-	if deployed, err := client.AppsV1().Deployments(n.name).List(t.Context(), metav1.ListOptions{}); err != nil || len(deployed.Items) != deployments || untouched(deployed.Items) != nil {
-		t.Errorf("%v %v", err, untouched(deployed.Items))
+	deployed, err := client.AppsV1().Deployments(n.name).List(t.Context(), metav1.ListOptions{})
+	restarted := slices.DeleteFunc(deployed.Items, func(d appsv1.Deployment) bool { return d.Generation == 1 })
+	if err != nil || len(restarted) != deployments-len(got) {
+		t.Errorf("%v: %d Deployments are restarted, want the %d beside the canary", err, len(restarted), deployments-len(got))
 	}
-}
-
-// untouched returns an error for a Deployment that somebody has written.
-func untouched(all []appsv1.Deployment) error {
-	for _, d := range all {
-		if d.Generation != 1 {
-			return fmt.Errorf("the Deployment %s has the generation %d", d.Name, d.Generation)
-		}
-	}
-	return nil
 }
 
 // A required template with a canary, whose sidecar has another name, until the canary is gone.

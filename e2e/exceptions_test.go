@@ -64,9 +64,6 @@ func TestAnExceptionOfARequiredTemplateEndsByTheClock(t *testing.T) {
 		t.Errorf("explain says\n%s", out)
 	}
 	n.counts(t, "ns/"+n.name, [4]int{1, 0, 0, 0})
-	if _, found := checking(t).find("exceptions", m.name); len(found) != 1 || found[0].Result != "ok" || !strings.Contains(found[0].Says, "lets pods go without it for another ") {
-		t.Errorf("check says %+v", found)
-	}
 	if time.Now().After(until) {
 		t.Fatalf("all this took longer than %s", exceptionLasts)
 	}
@@ -93,8 +90,5 @@ func TestAnExceptionOfARequiredTemplateEndsByTheClock(t *testing.T) {
 		}
 	}
 	wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "web", "", "", "")))
-	if _, found := checking(t).find("exceptions", m.name); len(found) != 1 || found[0].Result != "warning" || !strings.Contains(found[0].Says, "legacy of the required template "+m.name+" ended at "+until.Format(time.RFC3339)) {
-		t.Errorf("check says %+v", found)
-	}
 	n.counts(t, "ns/"+n.name, [4]int{3, 2, 1, 0})
 }

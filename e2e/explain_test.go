@@ -1,20 +1,12 @@
 package e2e
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/pillion-dev/pillion/e2e/measure"
-	admissionv1 "k8s.io/api/admission/v1"
-	registrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -86,6 +78,48 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	}
 }
 
+// Pillion's rules say that the pods are injected, and the API server refuses all of them: explain has its own
+// answer, and the event of the object that creates the pods.
+func TestExplainHasTheAPIServersOwnAnswerForAWorkload(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, asking("fluent-bit"), map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
+	viewer := n.kubeconfig(t, "viewer")
+	must(t, "", "kubectl", "-n", n.name, "create", "rolebinding", "viewer", "--clusterrole=view", "--serviceaccount="+n.name+":viewer")
+	must(t, workloadOf("Deployment", "web", "", "", "")+`
+---
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: app, image: "nginx:1.29"}]}}}}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: import}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}
+---
+{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly}, spec: {schedule: "* * * * *", suspend: true, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}}}
+`, "kubectl", "-n", n.name, "apply", "-f", "-")
+	must(t, "", "kubectl", "-n", n.name, "create", "job", "--from=cronjob/nightly", "nightly-now")
+	const violates = `violates PodSecurity "restricted`
+	for workload, creator := range map[string]string{"deploy/web": "replicaset/web-", "sts/db": "statefulset/db: ", "job/import": "job/import: ", "cj/nightly": "job/nightly-now: "} {
+		eventually(t, soon, func() error {
+			out, _, err := run(t, "", "pillion", "explain", "-n", n.name, workload)
+			if flat := strings.Join(strings.Fields(out), " "); err == nil || !strings.Contains(flat, creator) || !strings.Contains(flat, "a pod could not be created, last at ") {
+				return fmt.Errorf("explain %s says (%w)\n%s", workload, err, out)
+			}
+			return nil
+		})
+		says(t, []string{"-n", n.name, workload}, "in namespace "+n.name+": refused: ", "refused: ", violates, "0 of 0 pods up to date", "The API server's answer to a dry run")
+		says(t, []string{"-n", n.name, workload, "--kubeconfig", viewer}, "in namespace "+n.name+": refused: ", "refused: ", violates, "the API server was not asked by dry run: you lack the right to create pods in namespace "+n.name)
+	}
+
+	// Where nothing refuses the pods, and then a quota has room for one.
+	must(t, "", "kubectl", "-n", n.name, "delete", "cronjob/nightly", "job/import", "statefulset/db")
+	must(t, "", "kubectl", "label", "namespace", n.name, "pod-security.kubernetes.io/enforce-")
+	must(t, "", "kubectl", "-n", n.name, "create", "quota", "q", "--hard=pods=1")
+	must(t, "", "kubectl", "-n", n.name, "rollout", "restart", "deployment/web")
+	n.waitPods(t, 1, "app=web")
+	// One more is refused, and none is missing.
+	must(t, "", "kubectl", "-n", n.name, "delete", "events", "--all")
+	says(t, []string{"-n", n.name, "deploy/web"}, "Deployment/web in namespace "+n.name+": injected (Injected)", "exceeded quota: q", "1 of 1 pods up to date")
+	must(t, "", "kubectl", "-n", n.name, "delete", "quota/q")
+	says(t, []string{"-n", n.name, "deploy/web"}, "Deployment/web in namespace "+n.name+": injected (Injected)", "admitted, with fluent-bit (version ")
+}
+
 // A team with the role edit in its namespace, and no right anywhere else, runs the command that
 // a refusal names, and learns why.
 func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
@@ -110,233 +144,7 @@ func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
 		return fmt.Errorf("no event of the ReplicaSet names the command: %v", events.Items)
 	})
 	as := append(args, "--kubeconfig", team)
-	says(t, as, "The API server's answer to a dry run", "refused: ", `got "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
+	says(t, as, "Deployment/bad in namespace "+n.name+": refused: admission webhook", "replicaset/bad-", "a pod could not be created, last at ", "The API server's answer to a dry run", "refused: ", `got "loud"`, "BadParameter", "yes: the namespace has the label", "Pillion's settings cannot be read with your rights", "--serviceaccount="+n.name+":team")
 	says(t, []string{"-n", n.name, "deploy/good", "--kubeconfig", team}, "admitted, with "+name+" (version ")
 	says(t, []string{"ns/" + n.name, "--kubeconfig", team}, "yes: the namespace has the label", injectAnnotation+`: "`+name+`"`)
-}
-
-// called has the names of the webhooks that an API server called, in the order of the calls.
-type called struct {
-	mu    sync.Mutex
-	names []string
-}
-
-func (c *called) add(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.names = append(c.names, name)
-}
-
-func (c *called) take() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	names := c.names
-	c.names = nil
-	return names
-}
-
-// The order of calls and who meets the pod are those of a real API server: webhooks before and
-// after Pillion's, with selectors, conditions and rules of all kinds, and policies.
-func TestTheChainIsWhatTheAPIServerCalls(t *testing.T) {
-	t.Parallel()
-	template := newTemplate(t)
-	n := newNamespace(t, asking(template), open())
-	var calls called
-	server := newServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls.add(path.Base(r.URL.Path))
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		review.Request = nil
-		_ = json.NewEncoder(w).Encode(review) // the API server reports what it did not get
-	}))
-	webhook := func(name string, change func(*registrationv1.MutatingWebhook)) registrationv1.MutatingWebhook {
-		w := measure.PodWebhook(name+".example.com", calling(server, "/"+name), n.name, registrationv1.NeverReinvocationPolicy)
-		if change != nil {
-			change(&w)
-		}
-		return w
-	}
-	condition := func(expression string, policy registrationv1.FailurePolicyType) func(*registrationv1.MutatingWebhook) {
-		return func(w *registrationv1.MutatingWebhook) {
-			w.MatchConditions, w.FailurePolicy = []registrationv1.MatchCondition{{Name: "c", Expression: expression}}, &policy
-		}
-	}
-	before, after := unique("aa-chain"), unique("zz-chain")
-	for name, webhooks := range map[string][]registrationv1.MutatingWebhook{
-		before: {
-			webhook("second", nil), webhook("first", nil),
-			webhook("other-label", func(w *registrationv1.MutatingWebhook) {
-				w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "other"}}
-			}),
-			webhook("no-sidecar-yet", condition("!has(object.spec.initContainers)", registrationv1.Fail)),
-			webhook("condition-fails", condition("object.spec.hostname == 'x'", registrationv1.Ignore)),
-		},
-		after: {
-			webhook("sees-sidecar", condition("object.spec.initContainers.exists(c, c.name == '"+template+"')", registrationv1.Fail)),
-			webhook("updates", func(w *registrationv1.MutatingWebhook) {
-				w.Rules[0].Operations = []registrationv1.OperationType{registrationv1.Update}
-			}),
-			webhook("everything", func(w *registrationv1.MutatingWebhook) {
-				w.Rules = []registrationv1.RuleWithOperations{{Operations: []registrationv1.OperationType{"*"}, Rule: registrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}}}
-				w.MatchConditions = []registrationv1.MatchCondition{{Name: "pods", Expression: "request.resource.resource == 'pods'"}}
-			}),
-		},
-	} {
-		registers(t, name, webhooks...)
-	}
-	policies := map[string]bool{} // by name: whether the pod meets it
-	for kind, more := range map[string]string{
-		"meets": "", "elsewhere": "objectSelector: {matchLabels: {app: other}}", "excluded": "excludeResourceRules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]",
-	} {
-		name := unique("chain-" + kind)
-		policies[name] = kind == "meets"
-		must(t, fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  matchConstraints:
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[2]s}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
-    %[3]s
-  validations: [{expression: "false", message: met %[1]s}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s, validationActions: [Warn]}
-`, name, n.name, more), "kubectl", "apply", "-f", "-")
-		t.Cleanup(func() { remove(t, "validatingadmissionpolicy/"+name, "validatingadmissionpolicybinding/"+name) })
-	}
-
-	// What the API server does, once it knows all of them.
-	want := []string{"second", "first", "no-sidecar-yet", "sees-sidecar", "everything"}
-	eventually(t, soon, func() error {
-		calls.take()
-		n.warnings.take()
-		if _, err := n.preview(t, newPod("probe", nil)); err != nil {
-			return err
-		}
-		warned, got := n.warnings.take(), calls.take()
-		if !slices.Equal(got, want) {
-			return fmt.Errorf("the API server called %q, want %q", got, want)
-		}
-		for name, meets := range policies {
-			if strings.Contains(warned, "met "+name) != meets {
-				return fmt.Errorf("the policy %s: %s", name, warned)
-			}
-		}
-		return nil
-	})
-
-	// What the chain says.
-	out, links := n.chain(t)
-	var got []string
-	own := -1
-	for _, l := range links {
-		_, name, _ := strings.Cut(l.Configuration, "/")
-		switch {
-		case l.Own && l.Phase == "mutating webhooks" && l.Meets == "yes":
-			own = len(got)
-		case name == before || name == after:
-			if l.Meets == "yes" {
-				got = append(got, strings.TrimSuffix(l.Name, ".example.com"))
-			}
-		case l.Phase == "validating policies":
-			if meets, mine := policies[name]; mine && meets != (l.Meets == "yes") {
-				t.Errorf("the policy %s: %s, %s", name, l.Meets, l.Why)
-			}
-		}
-	}
-	if !slices.Equal(got, want) || own != 3 {
-		t.Errorf("the chain says %q with Pillion after %d of them, want %q with Pillion after 3\n%s", got, own, want, out)
-	}
-}
-
-// Mutating policies come before all webhooks, see a pod with the API's defaults, and are asked
-// again after Pillion as their reinvocationPolicy says. Each writes down on the pod whether it
-// saw the sidecar. Which policies a pod meets at all is told in inspect/chain.
-func TestTheChainHasMutatingPoliciesInTheirPlace(t *testing.T) {
-	t.Parallel()
-	template := newTemplate(t)
-	n := newNamespace(t, asking(template), open())
-	const mark = "chain.example.com/"
-	type policy struct {
-		meets     string // what the chain is to say
-		saw       string // what the policy is to write; "" for nothing
-		again     registrationv1.ReinvocationPolicyType
-		condition string
-	}
-	policies := map[string]policy{}
-	for kind, p := range map[string]policy{
-		"once":      {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy},
-		"again":     {meets: "yes", saw: "sidecar", again: registrationv1.IfNeededReinvocationPolicy},
-		"defaults":  {meets: "yes", saw: "pod", again: registrationv1.NeverReinvocationPolicy, condition: "object.spec.restartPolicy == 'Always' && object.spec.serviceAccountName == 'default' && object.spec.containers[0].imagePullPolicy == 'IfNotPresent'"},
-		"too-early": {meets: "no", again: registrationv1.IfNeededReinvocationPolicy, condition: "has(object.spec.initContainers)"},
-	} {
-		name := unique("chain-" + kind)
-		policies[name] = p
-		n.policyCalled(t, name, p.again, cmp.Or(p.condition, "true"), `Object{metadata: Object.metadata{annotations: {"`+mark+name+`": has(object.spec.initContainers) ? "sidecar" : "pod"}}}`)
-	}
-
-	// What the API server does, once it knows all of them.
-	eventually(t, soon, func() error {
-		pod, err := n.preview(t, newPod("probe", nil))
-		if err != nil {
-			return err
-		}
-		if sidecar(pod, template) == nil {
-			return fmt.Errorf("no sidecar: %v", pod.Annotations)
-		}
-		for name, p := range policies {
-			if got := pod.Annotations[mark+name]; got != p.saw {
-				return fmt.Errorf("the policy %s wrote %q, want %q", name, got, p.saw)
-			}
-		}
-		return nil
-	})
-
-	// What the chain says.
-	out, links := n.chain(t)
-	found, webhooks := 0, false
-	for _, l := range links {
-		_, name, _ := strings.Cut(l.Configuration, "/")
-		webhooks = webhooks || l.Phase == "mutating webhooks"
-		p, mine := policies[name]
-		if !mine {
-			continue
-		}
-		found++
-		sees := map[registrationv1.ReinvocationPolicyType]string{registrationv1.NeverReinvocationPolicy: "never sees the sidecars", registrationv1.IfNeededReinvocationPolicy: "sees the sidecars only if it is called again"}[p.again]
-		if l.Meets != p.meets || l.CalledAgain != (p.again == registrationv1.IfNeededReinvocationPolicy) || webhooks || !strings.Contains(l.Sees, sees) {
-			t.Errorf("%s, after a webhook: %t: %+v", name, webhooks, l)
-		}
-	}
-	if found != len(policies) {
-		t.Errorf("%d of %d policies are in the chain\n%s", found, len(policies), out)
-	}
-}
-
-// A chainLink is a webhook or a policy of a chain, as explain writes it.
-type chainLink struct {
-	Phase, Configuration, Name, Meets, Why, Sees string
-	Own, CalledAgain                             bool
-}
-
-// chain is what explain says of the chain of a pod in the namespace: the text, and its links.
-func (n *namespace) chain(t *testing.T) (out string, links []chainLink) {
-	t.Helper()
-	out = must(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"probe"},"spec":{"containers":[{"name":"app","image":"nginx:1.29"}]}}`,
-		"pillion", "explain", "--cluster", "-n", n.name, "-f", "-", "--chain", "-o", "json")
-	var report struct {
-		Pods []struct{ Chain struct{ Links []chainLink } }
-	}
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Pods) != 1 {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return out, report.Pods[0].Chain.Links
 }

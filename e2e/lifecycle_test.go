@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -317,64 +316,6 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 	does(t, on)
 	becomes("on again", injected, both...)
 	eventually(t, soon, func() error { return proven("1") })
-}
-
-// A helm that is killed leaves its release in the middle of an operation: Helm then refuses every
-// other one. check says so, and its command frees the release. Not in parallel: it installs a second
-// Pillion, which no node runs.
-func TestCheckNamesAReleaseThatHelmBrokeOffAndItsRemedyFreesIt(t *testing.T) {
-	const release = "stuck"
-	home := newNamespace(t, nil, nil).name
-	args := append([]string{release, checkout.Chart(), "-n", home}, flags([]string{
-		"annotationPrefix=stuck.example.com", "webhook.name=stuck", "clusterTemplates=false", "crds.install=false", "library={fluent-bit}", "nodeSelector.no=node",
-	})...)
-	uninstall := func() {
-		if _, err := ground.Run(context.Background(), shared, "helm", "uninstall", release, "-n", home); err != nil {
-			t.Error(err)
-		}
-	}
-	broken := func(operation, status string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), shared.Tool("helm"), append(append([]string{operation}, args...), "--wait", "--timeout=10m")...)
-		cmd.Env = shared.Env()
-		expectNoError(t, cmd.Start())
-		defer func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-		}()
-		eventually(t, running, func() error {
-			secrets, err := client.CoreV1().Secrets(home).List(t.Context(), metav1.ListOptions{LabelSelector: "name=" + release + ",status=" + status})
-			if err == nil && len(secrets.Items) == 0 {
-				err = errors.New("no Secret of the release has the status " + status)
-			}
-			return err
-		})
-		eventually(t, running, func() error {
-			_, err := client.AppsV1().Deployments(home).Get(t.Context(), release+"-pillion", metav1.GetOptions{})
-			return err
-		})
-	}
-	mended := func(says string) {
-		t.Helper()
-		result, found := checking(t, "--pillion-namespace", home).find("release", says)
-		if result != "failed" || len(found) != 1 || len(found[0].Remedy) != 1 {
-			t.Fatalf("check says %s %+v, want %q", result, found, says)
-		}
-		upgrade := append([]string{"upgrade"}, args...)
-		if _, stderr, err := run(t, "", "helm", upgrade...); err == nil || !strings.Contains(stderr, "another operation") {
-			t.Errorf("Helm upgrades all the same: %v", err)
-		}
-		does(t, found[0].Remedy[0])
-		if result, found := checking(t, "--pillion-namespace", home).find("release", ""); result != "ok" {
-			t.Errorf("after the remedy check says %s %+v", result, found)
-		}
-		must(t, "", "helm", upgrade...)
-	}
-	broken("install", "pending-install")
-	t.Cleanup(uninstall)
-	mended("revision 1 of the Helm release stuck is pending-install for ")
-	broken("upgrade", "pending-upgrade")
-	mended("revision 4 of the Helm release stuck is pending-upgrade for ")
 }
 
 // Not in parallel: it takes Pillion away from the others.

@@ -233,11 +233,11 @@ func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testi
 			t.Error(err)
 		}
 	}
-	_, found := checking(t).find("labels-by-hand", n.name)
-	if len(found) != 1 || !strings.Contains(found[0].Says, "Pillion's name") || len(found[0].Remedy) != 1 {
+	_, found := checking(t).find("labels", n.name)
+	if len(found) != 1 || !strings.Contains(found[0].Message, "Pillion's name") {
 		t.Fatalf("check says %v", found)
 	}
-	does(t, found[0].Remedy[0])
+	does(t, found[0].Remedy)
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
 }
 
@@ -284,7 +284,7 @@ func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
 	if err := metric(shared.Replicas(ground.Namespace)[0], `pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`); err != nil {
 		t.Error(err)
 	}
-	if result, found := checking(t).find("labels", n.name); result != "warning" || len(found) != 1 || !strings.Contains(found[0].Says, "are not enforced although Pillion has proven itself") {
+	if result, found := checking(t).find("labels", n.name); result != "warning" || len(found) != 1 || !strings.Contains(found[0].Message, "are not enforced although Pillion has proven itself") {
 		t.Errorf("check says %s: %v", result, found)
 	}
 	off := map[string]any{}

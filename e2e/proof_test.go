@@ -65,37 +65,6 @@ func TestAnInstallProvesItself(t *testing.T) {
 	}
 }
 
-// Not in parallel: for a moment nobody verifies pods.
-func TestAProofFindsThatFinalPodsAreNotVerified(t *testing.T) {
-	const verified = "without the sidecar of a required template is refused"
-	eventually(t, soon, func() error {
-		if out, stderr, err := run(t, "", "pillion", "prove"); err != nil || !strings.Contains(out, verified) {
-			return fmt.Errorf("pillion prove: %w: %s%s", err, out, stderr)
-		}
-		return nil
-	})
-	restore := func() {
-		if _, found := checking(t).find("entries", "matchConditions[never]"); len(found) == 1 {
-			does(t, found[0].Remedy[0])
-		}
-	}
-	defer restore()
-	must(t, "", "kubectl", "patch", "validatingwebhookconfiguration", configuration, "--type=json", "-p", `[{"op":"add","path":"/webhooks/2/matchConditions/-","value":{"name":"never","expression":"false"}}]`)
-	eventually(t, soon, func() error {
-		if _, stderr, err := run(t, "", "pillion", "prove"); err == nil || !strings.Contains(stderr, "does not have final pods verified") {
-			return fmt.Errorf("pillion prove says %v %s", err, stderr)
-		}
-		return nil
-	})
-	eventually(t, 2*soon, func() error { return proven("1", `pillion_proof_failing{outcome="NotVerified"} 1`) })
-	if result, found := checking(t).find("proof", "verification is not in force"); result != "failed" || len(found) != len(shared.Replicas(ground.Namespace)) {
-		t.Errorf("proof is %s: %+v", result, found)
-	}
-	restore()
-	soundly(t)
-	must(t, "", "pillion", "prove")
-}
-
 // What a real API server answers has the name that it should have.
 func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,43 +23,49 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // The tests of this file run what `pillion check`, docs/troubleshoot and docs/concepts/when-pillion-fails.md name as
 // remedies, against the damages that they are for, with Helm 3 and Helm 4. testdata/remedies.md has the
 // table. They damage the release, so none runs in parallel.
 
-// looks are the beginnings of commands that change nothing.
+// looks are the beginnings of commands that change nothing, unless a pipe leads on.
 var looks = regexp.MustCompile(`^(kubectl|pillion)( -n \S+)? (get|describe|logs|auth|explain|status|certs list|prove|lint|rollout status)\b`)
 
 // mends runs the commands that change something, with what a reader writes for words in capitals.
-func mends(t *testing.T, remedy []string, words ...string) {
+func mends(t *testing.T, remedies []string, words ...string) {
 	t.Helper()
 	ran := 0
-	for _, command := range remedy {
-		if !looks.MatchString(command) {
+	for _, command := range remedies {
+		if !looks.MatchString(command) || strings.Contains(command, "| kubectl ") {
 			does(t, strings.NewReplacer(append([]string{"CHART", "charts/pillion"}, words...)...).Replace(command))
 			ran++
 		}
 	}
 	if ran == 0 {
-		t.Errorf("no command changes anything: %q", remedy)
+		t.Errorf("no command changes anything: %q", remedies)
 	}
 }
 
-// finds waits until a check finds something that names about, and returns the remedy.
-func finds(t *testing.T, check, about string) (remedy []string) {
+// finds waits until a check finds something that names about, and returns the remedies of all that it
+// finds, each once.
+func finds(t *testing.T, check, about string) (remedies []string) {
 	t.Helper()
 	eventually(t, soon, func() error {
 		c := checking(t)
-		_, found := c.find(check, about)
-		if len(found) == 0 || len(found[0].Remedy) == 0 {
+		if _, found := c.find(check, about); len(found) == 0 || found[0].Remedy == "" {
 			return fmt.Errorf("the check %s finds nothing about %q:\n%s", check, about, c.notOK())
 		}
-		remedy = found[0].Remedy
+		_, all := c.find(check, "")
+		for _, f := range all {
+			if f.Remedy != "" && !slices.Contains(remedies, f.Remedy) {
+				remedies = append(remedies, f.Remedy)
+			}
+		}
 		return nil
 	})
-	return remedy
+	return remedies
 }
 
 // releaseIs returns what the release's objects specify, or says which of them is missing.
@@ -148,6 +155,7 @@ const (
 // in order: then every object is as it was.
 func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 	soundly(t)
+	t.Logf("a sound installation:\n%s", checkText(t))
 	before := wholeRelease(t)
 	away := func(objects ...string) func(t *testing.T) {
 		return func(t *testing.T) { must(t, "", "kubectl", append([]string{"delete"}, objects...)...) }
@@ -169,35 +177,38 @@ func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 				{"op":"replace","path":"`+at("pods")+`/clientConfig","value":{"url":"https://127.0.0.1:9/"}},
 				{"op":"add","path":"/webhooks/0","value":`+string(text)+`}]`)
 			patched(t, validating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/matchConditions/-","value":{"name":"never","expression":"false"}}]`, entry(t, validating, "required-enforced")))
-		}, "entries", "has clientConfig.url"},
+		}, "registration", "has clientConfig.url"},
 		{"an entry is taken away", func(t *testing.T) {
 			patched(t, mutating, fmt.Sprintf(`[{"op":"remove","path":"/webhooks/%d"}]`, entry(t, mutating, "enforced")))
-		}, "entries", "has no entry enforced.pillion.dev"},
-		{"both configurations are deleted", away(mutating, validating), "configurations", "validatingwebhookconfiguration"},
+		}, "registration", "entry enforced.pillion.dev is missing"},
+		{"both configurations are deleted", away(mutating, validating), "registration", "there is no validatingwebhookconfiguration"},
 		{"the Service selects by one more label", func(t *testing.T) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=merge", "-p", `{"spec":{"selector":{"color":"blue"}}}`)
-		}, "service", "color=blue"},
+		}, "registration", `spec.selector.color "blue"`},
 		{"the Service has another port", func(t *testing.T) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "patch", "service", "pillion", "--type=json", "-p", `[{"op":"replace","path":"/spec/ports/0/port","value":444}]`)
-		}, "service", "has no port 443"},
+		}, "registration", "port 444, and the chart renders 443"},
 		{"a policy and a binding are deleted, and what binds another one only warns", func(t *testing.T) {
 			away("validatingadmissionpolicy/"+ofCluster+"-namespaces", "validatingadmissionpolicybinding/"+ofCluster+"-proof")(t)
 			patched(t, "validatingadmissionpolicybinding/"+ofCluster+"-labels", `[{"op":"replace","path":"/spec/validationActions","value":["Warn"]}]`)
 			patched(t, "validatingadmissionpolicy/"+ofCluster+"-selectors", `[{"op":"add","path":"/spec/matchConditions","value":[{"name":"never","expression":"false"}]}]`)
-		}, "policies", "no binding has"},
+		}, "policies", `spec.validationActions[0] "Warn"`},
 		{"all policies are deleted", func(t *testing.T) {
 			away("validatingadmissionpolicy,validatingadmissionpolicybinding", "-l", "app.kubernetes.io/instance="+ground.Release)(t)
-		}, "policies", ofCluster + "-labels is missing"},
+		}, "policies", "there is no validatingadmissionpolicy/" + ofCluster + "-labels"},
 		{"the rights are taken", func(t *testing.T) {
 			patched(t, "clusterrole/"+ofCluster, `[{"op":"replace","path":"/rules","value":[]}]`)
 			away("-n", ground.Namespace, "rolebinding/pillion")(t)
-		}, "server-rights", "lacks the right to"},
-		{"the CRD is deleted", away("crd/sidecartemplates.pillion.dev"), "crd", "there is no CustomResourceDefinition"},
+		}, "rights", "there is no rolebinding/pillion"},
+		{"the CRD is deleted", away("crd/sidecartemplates.pillion.dev"), "crds", "there is no CustomResourceDefinition"},
 	} {
 		if !t.Run(d.damage, func(t *testing.T) {
 			d.do(t)
 			// What else a deleted CRD takes is tried by TestADeletedCRDTakesNoTemplateOutOfForce.
-			mends(t, slices.DeleteFunc(finds(t, d.check, d.about), func(command string) bool { return strings.Contains(command, "SIDECARTEMPLATES") }))
+			remedies := finds(t, d.check, d.about)
+			_, found := checking(t).find(d.check, d.about)
+			t.Logf("%s\n  %s: %s\n  %s", d.damage, d.check, found[0].Message, strings.Join(remedies, "\n  "))
+			mends(t, remedies)
 			isBack(t, before)
 		}) {
 			return // what follows would begin with this damage
@@ -340,7 +351,7 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 	for range 2 {
 		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
 		patched(t, validating, fmt.Sprintf(`[{"op":"replace","path":"/webhooks/%d/timeoutSeconds","value":9}]`, entry(t, validating, "required-enforced")))
-		mends(t, finds(t, "entries", "has objectSelector"))
+		mends(t, finds(t, "registration", "has objectSelector"))
 		isAsBefore(t, before)
 	}
 	for what, l := range loads {
@@ -507,13 +518,11 @@ func othersAreReady(t *testing.T, but string) error {
 	return nil
 }
 
-// What check names for objects that are no part of the release, or that no release made.
+// What check names where no Helm release is to be seen, for a copy that is not the installer's alone, and
+// for a Deployment that wants no replica.
 func TestTheOtherRemediesOfCheckMend(t *testing.T) {
 	soundly(t)
 	before := wholeRelease(t)
-	original := func(t *testing.T) {
-		must(t, "", "helm", upgradeOf(installed...)...)
-	}
 	// gone waits until a check finds nothing any more about something.
 	gone := func(t *testing.T, check, about string) {
 		t.Helper()
@@ -524,114 +533,53 @@ func TestTheOtherRemediesOfCheckMend(t *testing.T) {
 			return nil
 		})
 	}
-	// asAReader finds what check says of the Deployment, whose replicas it asks by their pods then.
-	asAReader := func(t *testing.T, about string) (remedy []string) {
-		t.Helper()
-		out, stderr, _ := run(t, "", "pillion", "check", "-o", "json")
-		var c checked
-		if err := json.Unmarshal([]byte(out), &c); err != nil {
-			t.Fatalf("%v\n%s%s", err, out, stderr)
-		}
-		if _, found := c.find("deployment", about); len(found) == 1 {
-			return found[0].Remedy
-		}
-		return nil
-	}
-	scaled := func(t *testing.T, n string) {
-		must(t, "", "kubectl", "-n", ground.Namespace, "scale", "deployment", "pillion", "--replicas="+n)
-	}
 	t.Run("the Deployment wants no replica", func(t *testing.T) {
-		defer scaled(t, "1")
-		scaled(t, "0")
-		mends(t, asAReader(t, "wants no replica"))
-		if remedy := asAReader(t, "wants no replica"); remedy != nil {
-			t.Errorf("it still names %q", remedy)
+		scaled := func(n string) {
+			must(t, "", "kubectl", "-n", ground.Namespace, "scale", "deployment", "pillion", "--replicas="+n)
 		}
-	})
-	t.Run("one replica, and no budget for disruptions", func(t *testing.T) {
-		defer original(t)
-		defer scaled(t, "1")
-		must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pdb", "pillion")
-		scaled(t, "2")
-		mends(t, finds(t, "disruption", "no PodDisruptionBudget"))
-		gone(t, "disruption", "no PodDisruptionBudget")
-	})
-	t.Run("NetworkPolicies let nothing in", func(t *testing.T) {
-		defer original(t)
-		defer remove(t, "-n", ground.Namespace, "networkpolicy/deny")
-		must(t, "{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: deny, namespace: "+ground.Namespace+"}, spec: {podSelector: {}, policyTypes: [Ingress]}}", "kubectl", "apply", "-f", "-")
-		mends(t, finds(t, "network", "let nothing in"))
-		gone(t, "network", "let nothing in")
-	})
-	t.Run("SidecarTemplates are stored in two versions", func(t *testing.T) {
-		const crd = "crd/sidecartemplates.pillion.dev"
-		m := served(t, sidecarSpec)
-		n := newNamespace(t, asking(m.name), nil)
-		patched(t, crd, `[{"op":"copy","from":"/spec/versions/0","path":"/spec/versions/1"},{"op":"replace","path":"/spec/versions/1/name","value":"v1alpha2"},{"op":"replace","path":"/spec/versions/1/storage","value":false}]`)
-		must(t, "", "kubectl", "patch", crd, "--subresource=status", "--type=merge", "-p", `{"status":{"storedVersions":["v1alpha1","v1alpha2"]}}`)
-		mends(t, finds(t, "crd", "are stored in the versions"))
-		gone(t, "crd", "are stored in the versions")
-		patched(t, crd, `[{"op":"remove","path":"/spec/versions/1"}]`)
-		injects(t, n, m.name)
-		eventually(t, soon, func() error {
-			if len(mirrors(t, "sidecartemplates.pillion.dev")["fluent-bit"]) == 0 {
-				return errors.New("the mirrors are not made again")
+		// found is the finding about the Deployment, whose replicas are asked by their pods then.
+		found := func() []finding {
+			out, stderr, _ := run(t, "", "pillion", "check", "-o", "json")
+			var c checked
+			if err := json.Unmarshal([]byte(out), &c); err != nil {
+				t.Fatalf("%v\n%s%s", err, out, stderr)
 			}
-			return nil
-		})
+			_, found := c.find("deployment", "wants no replica")
+			return found
+		}
+		defer scaled("1")
+		scaled("0")
+		if got := found(); len(got) != 1 {
+			t.Fatalf("found %+v", got)
+		}
+		does(t, found()[0].Remedy)
+		if got := found(); len(got) != 0 {
+			t.Errorf("it still finds %+v", got)
+		}
 	})
 	t.Run("no Helm release is to be seen", func(t *testing.T) {
-		defer original(t)
 		file := inFile(t, "manifests.yaml", must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace))
 		managed := func(by string) {
 			must(t, "", "kubectl", "-n", ground.Namespace, "label", "deployment", "pillion", "app.kubernetes.io/managed-by="+by, "--overwrite")
 		}
 		managed("somebody")
+		defer managed("Helm")
 		patched(t, mutating, fmt.Sprintf(`[{"op":"add","path":"/webhooks/%d/objectSelector","value":{"matchLabels":{"a":"b"}}}]`, entry(t, mutating, "pods")))
-		mends(t, finds(t, "entries", "has objectSelector"), "MANIFESTS", file)
-		gone(t, "entries", "has objectSelector")
+		mends(t, finds(t, "registration", "has objectSelector"))
+		gone(t, "registration", "has objectSelector")
 		must(t, "", "kubectl", "delete", validating)
-		mends(t, finds(t, "configurations", "validatingwebhookconfiguration"), "MANIFESTS", file)
-		gone(t, "configurations", "validatingwebhookconfiguration")
-		must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pdb", "pillion")
-		scaled(t, "2")
-		managed("somebody") // the manifests said Helm
-		mends(t, finds(t, "disruption", "no PodDisruptionBudget"))
-		gone(t, "disruption", "no PodDisruptionBudget")
-		must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pdb", "pillion")
-		scaled(t, "1")
-		managed("Helm")
+		mends(t, finds(t, "registration", "there is no validatingwebhookconfiguration"), "MANIFESTS", file)
+		gone(t, "registration", "there is no")
 	})
-	// An editor that does what the finding says.
-	edited := func(t *testing.T, remedy []string, script string) {
-		t.Helper()
-		mends(t, []string{"KUBE_EDITOR='sh " + inFile(t, "editor", "sed -i '"+script+"' $1") + "' " + remedy[0]})
-	}
-	t.Run("another webhook can keep Pillion's pods from starting", func(t *testing.T) {
-		foreignWebhook(t, "strict", "Fail", ground.Namespace)
-		edited(t, finds(t, "webhooks", "mutatingwebhookconfiguration/strict"), "s/metadata.name: "+ground.Namespace+"/metadata.name: elsewhere/")
-		gone(t, "webhooks", "mutatingwebhookconfiguration/strict")
-	})
-	t.Run("a VerticalPodAutoscaler sets the resources of sidecars", func(t *testing.T) {
-		foreignWebhook(t, "vpa-webhook-config", "Ignore", "nowhere")
-		n := newNamespace(t, asking("fluent-bit"), nil)
-		must(t, `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: verticalpodautoscalers.autoscaling.k8s.io, annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes/kubernetes/pull/63797"}}
-spec:
-  group: autoscaling.k8s.io
-  names: {kind: VerticalPodAutoscaler, plural: verticalpodautoscalers, shortNames: [vpa]}
-  scope: Namespaced
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`, "kubectl", "apply", "-f", "-")
-		t.Cleanup(func() { remove(t, "crd/verticalpodautoscalers.autoscaling.k8s.io") })
-		eventually(t, soon, func() error {
-			_, _, err := run(t, "{apiVersion: autoscaling.k8s.io/v1, kind: VerticalPodAutoscaler, metadata: {name: web, namespace: "+n.name+`}, spec: {updatePolicy: {updateMode: Auto}, resourcePolicy: {containerPolicies: [{containerName: "*", mode: Auto}]}}}`, "kubectl", "apply", "-f", "-")
-			return err
-		})
-		edited(t, finds(t, "autoscalers", n.name), `s/ mode: Auto/ mode: "Off"/`)
-		gone(t, "autoscalers", n.name)
+	t.Run("a copy calls others, too", func(t *testing.T) {
+		c := webhookConfiguration(t)
+		other := measure.PodWebhook("foreign.example.com", registrationv1.WebhookClientConfig{URL: new("https://foreign.example.com/")}, "nowhere", registrationv1.NeverReinvocationPolicy)
+		name := unique("copy")
+		registers(t, name, append(c.Webhooks, other)...)
+		remedy := finds(t, "registration", name+" is not part of the chart")
+		// An editor that does what the finding says.
+		mends(t, []string{"KUBE_EDITOR='sh " + inFile(t, "editor", "sed -i 's/      name: pillion$/      name: elsewhere/' $1") + "' " + remedy[0]})
+		gone(t, "registration", name)
 	})
 	isBack(t, before)
 }

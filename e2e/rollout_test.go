@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -117,11 +116,6 @@ func (n *namespace) images(t *testing.T, container string) (images, uids map[str
 	return images, uids
 }
 
-// budgetOfWeb is a disruption budget that keeps so many pods of web.
-func budgetOfWeb(pods int) string {
-	return fmt.Sprintf("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: web}, spec: {minAvailable: %d, selector: {matchLabels: {app: web}}}}", pods)
-}
-
 // howMany returns how many of the values are want.
 func howMany(all map[string]string, want string) (n int) {
 	for _, v := range all {
@@ -132,8 +126,8 @@ func howMany(all map[string]string, want string) (n int) {
 	return n
 }
 
-// A Deployment of two pods with a disruption budget, a Job and a bare pod, in a namespace
-// with a required template, go through three versions of the template.
+// A Deployment of two pods, a DaemonSet with OnDelete, a Job and a bare pod, in a namespace with a
+// required template, go through the versions of the template.
 func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	t.Parallel()
 	m, n := rolled(t, "registry.example.com/ship:1")
@@ -147,92 +141,97 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	must(t, `
 {apiVersion: batch/v1, kind: Job, metadata: {name: import}, spec: {template: {spec: {schedulerName: nobody, restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}
 ---
-`+budgetOfWeb(1), "kubectl", "-n", n.name, "apply", "-f", "-")
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, updateStrategy: {type: OnDelete}, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {schedulerName: nobody, containers: [{name: app, image: "nginx:1.29"}]}}}}
+`, "kubectl", "-n", n.name, "apply", "-f", "-")
 	eventually(t, soon, func() error {
 		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
-		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || howMany(images, "registry.example.com/ship:1") != 4) {
+		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || howMany(images, "registry.example.com/ship:1") != 5) {
 			err = fmt.Errorf("%d pods are ready, and the images are %v", d.Status.ReadyReplicas, images)
 		}
 		return err
 	})
-	generation := func() int64 {
-		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
-		expectNoError(t, err)
-		return d.Generation
-	}
-	rollout := func(args ...string) string {
+	// rollout ends with an error where the pod of db is left.
+	rollout := func(args ...string) (string, error) {
 		t.Helper()
-		return must(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=60s", "--wave=1"}, args...)...)
+		out, _, err := run(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=60s"}, args...)...)
+		return out, err
 	}
-
-	// Evict.
-	m.version(t, n, "registry.example.com/ship:2", "info")
-	_, before := n.images(t, m.name)
-	out := rollout("--dry-run")
-	for _, want := range []string{"0 of 4 pods up to date", "deployment/web in namespace " + n.name + ": evict 2 of 2 pods (outdated: " + m.name + ")",
-		"not touched: pod/bare in namespace " + n.name, "not touched: job/import in namespace " + n.name, "dry run: nothing was touched"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("rollout --dry-run says\n%s\nwant %q", out, want)
+	saysAll := func(out string, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			if !strings.Contains(out, want) {
+				t.Errorf("rollout says\n%s\nwant %q", out, want)
+			}
 		}
 	}
-	if _, after := n.images(t, m.name); !maps.Equal(before, after) {
-		t.Errorf("a dry run makes of the pods %v %v", before, after)
+	in := " in namespace " + n.name
+
+	// A restart, and what it does not reach.
+	m.version(t, n, "registry.example.com/ship:2", "info")
+	_, before := n.images(t, m.name)
+	out, err := rollout("--dry-run")
+	saysAll(out, "0 of 5 pods up to date", "deployment/web"+in+": restart (pods: 2; outdated: "+m.name+")", "not touched: pod/bare"+in+" (pods: 1)", "no controller replaces it",
+		"not touched: job/import"+in, "not touched: statefulset/db"+in, "its update strategy is OnDelete", "dry run: nothing was touched")
+	if _, after := n.images(t, m.name); err == nil || !maps.Equal(before, after) {
+		t.Errorf("a dry run (%v) makes of the pods %v %v", err, before, after)
 	}
-	gen := generation()
-	out = rollout()
+	out, err = rollout()
 	images, after := n.images(t, m.name)
-	if howMany(images, "registry.example.com/ship:2") != 2 || howMany(images, "registry.example.com/ship:1") != 2 || after["bare"] != before["bare"] || generation() != gen || !strings.Contains(out, "done: 2 pods were evicted and replaced in 2 waves") {
-		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
+	if err == nil || howMany(images, "registry.example.com/ship:2") != 2 || howMany(images, "registry.example.com/ship:1") != 3 || after["bare"] != before["bare"] {
+		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
-	if out := rollout(); !strings.Contains(out, "2 of 4 pods up to date") || !strings.Contains(out, "nothing to do") {
+	saysAll(out, "done: 2 of 5 pods up to date")
+	if out, _ := rollout("--restart"); !strings.Contains(out, "2 of 5 pods up to date") || !strings.Contains(out, "nothing to do") {
 		t.Errorf("once more it says\n%s", out)
 	}
 
-	// In place: the same pods, and the next look says that they are up to date.
+	// In place: the same pods, also those that nothing replaces.
 	m.version(t, n, "registry.example.com/ship:3", "info")
 	_, before = n.images(t, m.name)
-	out = rollout("--in-place")
+	out, err = rollout("--in-place")
 	images, after = n.images(t, m.name)
-	if howMany(images, "registry.example.com/ship:3") != 2 || !maps.Equal(before, after) || generation() != gen || !strings.Contains(out, "done: 2 pods were changed in place in 2 waves") {
-		t.Errorf("images %v, pods %v, were %v, generation %d, was %d, and it says\n%s", images, after, before, generation(), gen, out)
+	if err != nil || howMany(images, "registry.example.com/ship:3") != 5 || !maps.Equal(before, after) {
+		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
-	if out := rollout("--dry-run"); !strings.Contains(out, "2 of 4 pods up to date") {
-		t.Errorf("after the change in place it says\n%s", out)
-	}
+	saysAll(out, "done: 5 of 5 pods up to date")
 
-	// What differs in more is not changed in place, and restarted.
+	// Where more differs than an image, no pod is changed in place.
 	m.version(t, n, "registry.example.com/ship:4", "debug")
-	if out, _, err := run(t, "", "pillion", "rollout", n.name, "--in-place"); err == nil || !strings.Contains(out, "its sidecar "+m.name+" would change in env") {
-		t.Errorf("--in-place (%v) says\n%s", err, out)
-	}
-	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:3") != 2 {
-		t.Errorf("--in-place leaves the images %v", images)
-	}
-	out = rollout("--restart")
-	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:4") != 2 || generation() != gen+1 || !strings.Contains(out, "done: 1 workload was restarted in one wave") {
-		t.Errorf("images %v, generation %d, was %d, and it says\n%s", images, generation(), gen, out)
+	out, err = rollout("--in-place")
+	saysAll(out, "its sidecar "+m.name+" would change in env", "--restart brings pods up to date")
+	if images, _ := n.images(t, m.name); err == nil || howMany(images, "registry.example.com/ship:3") != 5 {
+		t.Errorf("--in-place (%v) leaves the images %v", err, images)
 	}
 
-	// A parameter that is not allowed would leave the Deployment without pods.
-	m.version(t, n, "registry.example.com/ship:5", "debug")
-	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level=info")
+	// A parameter that is not allowed would leave the Deployment without pods, and so would Pod Security,
+	// of which only the API server tells.
+	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level=loud")
 	_, before = n.images(t, m.name)
-	for _, mode := range []string{"--evict", "--restart", "--in-place"} {
+	for _, mode := range []string{"--restart", "--in-place"} {
 		eventually(t, soon, func() error {
-			_, stderr, err := run(t, "", "pillion", "rollout", n.name, mode)
-			if err == nil || !strings.Contains(stderr, "nothing was touched: a new pod of deployment/web in namespace "+n.name+" would be refused: ") || !strings.Contains(stderr, "log-level") {
-				return fmt.Errorf("%s says %w\n%s", mode, err, stderr)
+			out, err := rollout(mode)
+			if err == nil || !strings.Contains(out, "not touched: deployment/web"+in+" (pods: 2): a new pod would be refused: ") || !strings.Contains(out, "log-level") {
+				return fmt.Errorf("%s says %w\n%s", mode, err, out)
 			}
 			return nil
 		})
 	}
+	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level-")
+	must(t, "", "kubectl", "label", "namespace", n.name, "pod-security.kubernetes.io/enforce=restricted")
+	eventually(t, soon, func() error {
+		out, err := rollout()
+		if err == nil || !strings.Contains(out, "not touched: deployment/web"+in) || !strings.Contains(out, `violates PodSecurity "restricted`) {
+			return fmt.Errorf("it says %w\n%s", err, out)
+		}
+		return nil
+	})
 	if _, after := n.images(t, m.name); !maps.Equal(before, after) {
 		t.Errorf("where new pods would be refused, it makes of the pods %v %v", before, after)
 	}
 }
 
-// A disruption budget that lets no pod go, and a paused Deployment, keep no other workload from being
-// brought up to date. The commands that are named leave them out, and mend them.
+// A paused Deployment keeps no other workload from being brought up to date, and the command that is
+// named mends it.
 func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	t.Parallel()
 	m, n := rolled(t, "registry.example.com/ship:1")
@@ -241,62 +240,24 @@ func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
 	spec.SchedulerName = "nobody"
 	n.deploy(t, "api", 1, spec)
 	n.deploy(t, "web", 2, spec)
-	must(t, budgetOfWeb(2), "kubectl", "-n", n.name, "apply", "-f", "-")
 	eventually(t, soon, func() error {
-		budget, err := client.PolicyV1().PodDisruptionBudgets(n.name).Get(t.Context(), "web", metav1.GetOptions{})
-		if err == nil && budget.Status.CurrentHealthy != 2 {
-			err = fmt.Errorf("%d pods of web are healthy", budget.Status.CurrentHealthy)
-		}
-		return err
-	})
-	// rollout leaves web for a reason, and returns the command without it.
-	rollout := func(image, why string, args ...string) []string {
-		t.Helper()
-		m.version(t, n, image, "info")
-		out, stderr, err := run(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=8s"}, args...)...)
-		command := regexp.MustCompile(`(?m)^without them: pillion (.*)$`).FindStringSubmatch(out)
-		if err == nil || command == nil || !strings.Contains(out, "left: 2 pods of deployment/web in namespace "+n.name+": outdated: "+m.name+"; "+why) {
-			t.Fatalf("%v:\n%s%s\nwant %q", err, out, stderr, why)
-		}
-		if images, _ := n.images(t, m.name); howMany(images, image) != 1 {
-			t.Errorf("the images are %v, want %s in the pod of api", images, image)
-		}
-		return strings.Fields(command[1])
-	}
-	without := rollout("registry.example.com/ship:2", "not done within 8s: ")
-	if out := must(t, "", "pillion", without...); !strings.Contains(out, "left out by --except") {
-		t.Errorf("%s says\n%s", without, out)
-	}
-	must(t, "", "kubectl", "-n", n.name, "rollout", "pause", "deployment/web")
-	without = rollout("registry.example.com/ship:3", "it is paused: kubectl -n "+n.name+" rollout resume deployment/web", "--restart")
-	must(t, "", "pillion", without...)
-	does(t, "kubectl -n "+n.name+" rollout resume deployment/web")
-	must(t, "", "pillion", "rollout", n.name, "--restart", "--timeout=60s")
-	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:3") != 3 {
-		t.Errorf("after it is resumed, the images are %v", images)
-	}
-
-	// A Deployment that rolls out replaces its old pods itself. The new one is not available for a while.
-	m.version(t, n, "registry.example.com/ship:4", "info")
-	_, before := n.images(t, m.name)
-	must(t, "", "kubectl", "-n", n.name, "patch", "deployment", "web", "-p", `{"spec":{"minReadySeconds":500,"template":{"metadata":{"annotations":{"changed":"yes"}}}}}`)
-	eventually(t, soon, func() error {
-		if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:4") != 1 {
-			return fmt.Errorf("no new pod: %v", images)
+		if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:1") != 3 {
+			return fmt.Errorf("the images are %v", images)
 		}
 		return nil
 	})
+	m.version(t, n, "registry.example.com/ship:2", "info")
+	resume := "kubectl -n " + n.name + " rollout resume deployment/web"
+	must(t, "", "kubectl", "-n", n.name, "rollout", "pause", "deployment/web")
 	out, _, err := run(t, "", "pillion", "rollout", n.name, "--timeout=60s")
-	images, after := n.images(t, m.name)
-	if err == nil || !strings.Contains(out, "2 pods are left to their Deployments, which are replacing them") || howMany(images, "registry.example.com/ship:4") != 2 {
+	if images, _ := n.images(t, m.name); err == nil || howMany(images, "registry.example.com/ship:2") != 1 || !strings.Contains(out, "not touched: deployment/web in namespace "+n.name+" (pods: 2): outdated: "+m.name+"; it is paused: "+resume) {
 		t.Errorf("%v, images %v: it says\n%s", err, images, out)
 	}
-	for name, uid := range before {
-		if strings.HasPrefix(name, "web-") && after[name] != uid {
-			t.Errorf("pod %s of the old ReplicaSet is replaced", name)
-		}
+	does(t, resume)
+	must(t, "", "pillion", "rollout", n.name, "--timeout=60s")
+	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:2") != 3 {
+		t.Errorf("after it is resumed, the images are %v", images)
 	}
-	says(t, []string{"-n", n.name, "deploy/web"}, "1 of 3 pods up to date", "outdated: "+m.name+"; of an older pod template, by ReplicaSet web-")
 }
 
 // kubeconfig returns a file for a new service account of the namespace.
@@ -334,8 +295,8 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	}
 	before := pods()
 	m.version(t, n, "ship.example.com/shipper:2", "info")
-	out := must(t, "", "pillion", "rollout", m.name, "--in-place", "--wave=2", "--timeout=90s")
-	if !strings.Contains(out, m.name+": ship.example.com/shipper:1 becomes ship.example.com/shipper:2") || !strings.Contains(out, "done: 2 pods were changed in place") {
+	out := must(t, "", "pillion", "rollout", m.name, "--in-place", "--timeout=90s")
+	if !strings.Contains(out, m.name+": ship.example.com/shipper:1 becomes ship.example.com/shipper:2") || !strings.Contains(out, "done: 2 of 2 pods up to date") {
 		t.Errorf("it says\n%s", out)
 	}
 	for uid, pod := range pods() {

@@ -52,7 +52,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"injector":                append(clients, module+"controller", module+"webhook", module+"certs"),
 		"webhook":                 append(clients[1:], module+"injector/merge", module+"controller/namespaces", module+"certs"),
 		"inspect":                 {"k8s.io/client-go/kubernetes", module + "controller/namespaces", module + "certs", module + "rollout"},
-		"inspect/chain":           append(clients, module+"injector", module+"certs", module+"rollout"),
 		"inspect/check":           append(clients, "k8s.io/client-go", module+"webhook", module+"certs", module+"rollout"),
 		"inspect/explain":         append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
 		"inspect/state":           append(clients, "k8s.io", module),

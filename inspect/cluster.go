@@ -34,11 +34,10 @@ type Cluster struct {
 	// unread has why the templates of a namespace could not be read, by its name.
 	unread sync.Map
 	Names  metadata.Interface
-	// Pods lists pods as JSON, and Count returns how many pods namespaces have.
-	Pods  coverage.List
-	Count func(ctx context.Context, namespaces []string) (map[string]int, error)
+	// Pods lists pods as JSON.
+	Pods coverage.List
 
-	// Serve reads what a server is told.
+	// Serve reads the settings of a server.
 	Serve Serve
 	// Version reads the API server's /version.
 	Version func(context.Context) ([]byte, error)
@@ -62,15 +61,10 @@ func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
-	counting, trying := rest.CopyConfig(config), rest.CopyConfig(config)
-	counting.QPS = -1 // who waits for it is not to wait for other reads
-	counter := metadata.NewForConfigOrDie(counting)
+	trying := rest.CopyConfig(config)
 	c := &Cluster{
 		Place: place, Pods: clientset.PodList(typed), Serve: serve, host: config.Host, Version: clientset.ServerVersion(typed),
 		Objects: dynamic.NewForConfigOrDie(config), Names: metadata.NewForConfigOrDie(config),
-		Count: func(ctx context.Context, names []string) (map[string]int, error) {
-			return PodCounts(ctx, counter, names)
-		},
 		Proxy: func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
 			return clientset.PodProxy(ctx, typed, place.Namespace, pod, port, path)
 		},
@@ -120,8 +114,8 @@ func resourceOf(group, version, resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
 }
 
-// one reads an object.
-func one[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace, name string) (object T, err error) {
+// Get reads an object.
+func Get[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace, name string) (object T, err error) {
 	u, err := c.Objects.Resource(of).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err == nil {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &object)
@@ -132,8 +126,8 @@ func one[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource,
 	return object, nil
 }
 
-// listed reads the objects of a namespace, of all for "".
-func listed[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace string, options metav1.ListOptions) ([]T, error) {
+// List reads the objects of a namespace, of all for "".
+func List[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace string, options metav1.ListOptions) ([]T, error) {
 	list, err := c.Objects.Resource(of).Namespace(namespace).List(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", of.Resource, err)
@@ -178,8 +172,8 @@ func (c *Cluster) podsWith(selector string) coverage.List {
 	}
 }
 
-// dryRun creates a pod by dry run. Warnings are those of the API server.
-func (c *Cluster) dryRun(ctx context.Context, namespace string, pod *unstructured.Unstructured) (made *unstructured.Unstructured, warnings []string, err error) {
+// DryRun creates a pod by dry run. Warnings are those of the API server.
+func (c *Cluster) DryRun(ctx context.Context, namespace string, pod *unstructured.Unstructured) (made *unstructured.Unstructured, warnings []string, err error) {
 	c.heard.take()
 	made, err = c.Trial.Resource(PodsResource).Namespace(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return made, c.heard.take(), err

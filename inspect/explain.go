@@ -1,28 +1,21 @@
 package inspect
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/keys"
-	"github.com/pillion-dev/pillion/injector/owner"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/inspect/explain"
@@ -54,7 +47,9 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 		case "Namespace":
 			report.Namespaces = append(report.Namespaces, l.describe(ns))
 			pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
-			explained, err = s.explainNew(ctx, ns, workload.Pod{Object: pod, Owner: "a plain pod"}, pod, nil)
+			if explained, err = s.explainNew(ctx, ns, workload.Pod{Object: pod, Owner: "a plain pod"}, pod, nil); err == nil && !l.Complete {
+				err = s.addAnswer(ctx, &explained, pod)
+			}
 		case "Pod":
 			explained, err = s.explainPod(ctx, ns, target)
 		default:
@@ -152,7 +147,7 @@ func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Name
 	in.Approximate = s.Live.approximate
 	explained := explain.Of(in)
 	explained.Notes = append(explained.Notes, s.Namespaces.get(ns.Name).Notes...)
-	return explained, s.Live.link(ctx, &explained, ns, created, out.Pod)
+	return explained, nil
 }
 
 // keysOf finds the keys under the prefix that mean nothing, of a pod or of a workload and its
@@ -180,14 +175,10 @@ func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 }
 
 // explainNew explains a pod of the cluster as it is created now, or how one that exists compares
-// with it. What cannot be read the API server is asked for.
+// with it.
 func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	if s.Live.Templates != nil {
-		explained, err := s.decided(ctx, p, ns.Namespace.Namespace, created, now)
-		if err != nil || s.Live.Complete {
-			return explained, err
-		}
-		return explained, s.ask(ctx, &explained, ns.Name, created)
+		return s.decided(ctx, p, ns.Namespace.Namespace, created, now)
 	}
 	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Approximate: s.Live.approximate}
 	if ns.Unread != nil {
@@ -195,44 +186,11 @@ func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, 
 	}
 	explained := explain.Of(in)
 	explained.Notes = append(explained.Notes, ns.Notes...)
-	if err := s.Live.link(ctx, &explained, ns.Namespace.Namespace, created, nil); err != nil {
-		return explained, err
-	}
 	explained.Verdict, explained.Refused = "which templates it gets cannot be told with your rights", false
 	for i := range explained.Standings {
 		explained.Standings[i].State, explained.Standings[i].Code = explain.StateUnknown, ""
 	}
-	return explained, s.ask(ctx, &explained, ns.Name, created)
-}
-
-// ask asks the API server by dry run what becomes of the pod: where the server's
-// settings cannot be read, only it knows.
-func (s *Session) ask(ctx context.Context, explained *explain.Pod, namespace string, pod map[string]any) error {
-	made, warnings, err := s.Live.create(ctx, namespace, pod)
-	switch {
-	case missingRight(err) != nil:
-		explained.Notes = append(explained.Notes, lacking("the API server was not asked by dry run: ", err))
-	case err != nil && ctx.Err() != nil:
-		return err
-	case err != nil:
-		explained.DryRun = &explain.DryRun{Says: "refused: " + err.Error(), Warnings: warnings}
-	default:
-		rec, _ := record.Parse(made, templates.StatusKey(s.Prefix))
-		says := "admitted, without a template"
-		var has []string
-		for _, name := range slices.Sorted(maps.Keys(rec.Templates)) {
-			has = append(has, fmt.Sprintf("%s (version %s)", name, rec.Hash(name)))
-		}
-		if len(has) > 0 {
-			says = "admitted, with " + strings.Join(has, ", ")
-		}
-		explained.DryRun = &explain.DryRun{Allowed: true, Says: says, Warnings: warnings}
-	}
-	if d := explained.DryRun; d != nil && d.Allowed == explained.Refused {
-		explained.Verdict = fmt.Sprintf("created now it is %s, as the API server answers to a dry run; by what can be read: %s", map[bool]string{true: "admitted", false: "refused"}[d.Allowed], explained.Verdict)
-		explained.Refused = !d.Allowed
-	}
-	return nil
+	return explained, nil
 }
 
 // explainPod explains a pod that exists.
@@ -252,6 +210,11 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 	explained, err := s.explainNew(ctx, ns, workload.Pod{Object: created, Owner: "Pod/" + o.Name}, created, now)
 	if err != nil {
 		return explain.Pod{}, err
+	}
+	if !s.Live.Complete {
+		if err := s.addAnswer(ctx, &explained, created); err != nil {
+			return explained, err
+		}
 	}
 	if now == nil {
 		explained.Notes = append(explained.Notes, explain.Note{Says: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and the answer is about a new one"})
@@ -315,110 +278,14 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 			return nil, err
 		}
 		explained.Called = new(s.Live.called(ns, created, nil))
-		return p.Object, nil
+		if err := s.addRunning(ctx, &explained, ns, o, found); err != nil {
+			return nil, err
+		}
+		return p.Object, s.addAnswer(ctx, &explained, created)
 	}); err != nil {
 		return explain.Pod{}, err
 	}
-	explained.Running, err = s.running(ctx, ns, o, found)
-	return explained, err
-}
-
-// running says how the pods of a workload stand.
-func (s *Session) running(ctx context.Context, ns Namespace, o Object, workload *unstructured.Unstructured) (*explain.Running, error) {
-	r := &explain.Running{Behind: []explain.RunningPod{}}
-	if s.Live.Templates == nil {
-		r.Unread = &explain.Note{Says: "whether they are up to date cannot be told without the templates"}
-		return r, nil
-	}
-	mine, err := s.Live.ownerOf(ctx, ns.Name, o, workload)
-	if err != nil {
-		r.Unread = new(lacking("", err))
-		return r, nil
-	}
-	replace := false
-	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
-		own, old := mine(pod)
-		if !own {
-			return nil
-		}
-		now, _, err := s.compared(ctx, ns, pod)
-		if err != nil || now == nil {
-			return err
-		}
-		r.Pods++
-		says := explain.Behind(now)
-		if refused := drift.Named(now.Templates, drift.Refused); len(refused) > 0 {
-			says = "a new one would be refused"
-		}
-		if dropped := drift.Named(now.Templates, drift.Dropped); says == "" && len(dropped) > 0 {
-			says = "has " + strings.Join(dropped, ", ") + ", and a new one does not get it"
-		}
-		if old {
-			of, _ := owner.Controller(pod)
-			says = strings.TrimPrefix(says+"; of an older pod template, by ReplicaSet "+of.Name, "; ")
-		}
-		if says == "" {
-			r.Current++
-			return nil
-		}
-		replace = replace || now.Behind() && !old
-		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
-		r.Behind = append(r.Behind, explain.RunningPod{Name: name, Says: says})
-		return nil
-	})
-	switch {
-	case apierrors.IsForbidden(err):
-		r.Unread = new(lacking("", err))
-		return r, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
-	}
-	slices.SortFunc(r.Behind, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
-	if replace && o.Restarts {
-		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
-	}
-	return r, nil
-}
-
-// podsOf lists the pods that a workload's selector selects, or all where it has none of the usual form.
-func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
-	var of struct {
-		Spec struct {
-			Selector *metav1.LabelSelector `json:"selector"`
-		} `json:"spec"`
-	}
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(workload.Object, &of)
-	if selector, wrong := metav1.LabelSelectorAsSelector(of.Spec.Selector); errors.Join(err, wrong) == nil && of.Spec.Selector != nil {
-		return l.podsWith(selector.String())
-	}
-	return l.Pods
-}
-
-// ownerOf returns a function that reports whether a pod is the workload's, and whether it is of an
-// older pod template, which the Deployment replaces.
-func (l *Live) ownerOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (func(pod map[string]any) (mine, old bool), error) {
-	between := map[string]schema.GroupVersionResource{"Deployment": resourceOf("apps", "v1", "replicasets"), "CronJob": resourceOf("batch", "v1", "jobs")}[o.Kind]
-	if between.Resource == "" {
-		return func(pod map[string]any) (mine, old bool) {
-			of, _ := owner.Controller(pod)
-			return of.Kind == o.Kind && of.Name == o.Name, false
-		}, nil
-	}
-	made, err := l.Objects.Resource(between).Namespace(namespace).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("reading the %s of %s/%s: %w", between.Resource, strings.ToLower(o.Kind), o.Name, err)
-	}
-	own := map[string]bool{}
-	for _, m := range made.Items {
-		if of := metav1.GetControllerOf(&m); of != nil && of.UID == workload.GetUID() {
-			own[string(m.GetUID())] = o.Kind == "Deployment" && owner.Superseded(workload.Object, m.Object)
-		}
-	}
-	return func(pod map[string]any) (mine, old bool) {
-		of, _ := owner.Controller(pod)
-		old, mine = own[of.UID]
-		return mine, old
-	}, nil
+	return explained, nil
 }
 
 // describe says what a namespace says of itself.

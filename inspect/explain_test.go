@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -20,7 +23,6 @@ import (
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/workload"
@@ -28,27 +30,6 @@ import (
 )
 
 var updateExplained = flag.Bool("update-explained", false, "write testdata/explain anew")
-
-// chained are webhooks around Pillion's.
-const chained = `---
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: z-mesh}
-webhooks: [{name: mesh.example.com, clientConfig: {service: {namespace: mesh, name: injector}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], reinvocationPolicy: Never, failurePolicy: Fail, timeoutSeconds: 5,
-  matchConditions: [{name: not-nodes, expression: "!('system:nodes' in request.userInfo.groups)"}]}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: pillion}
-webhooks: [{name: requested.pillion.dev, clientConfig: {service: {namespace: pillion-system, name: pillion}}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], reinvocationPolicy: IfNeeded, failurePolicy: Ignore, timeoutSeconds: 10,
-  namespaceSelector: {matchLabels: {pillion.dev/injection: enabled}}}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: a-tracer}
-webhooks: [{name: tracing.example.com, clientConfig: {url: "https://tracer.example.com/mutate"}, rules: [{apiGroups: ["*"], apiVersions: ["*"], operations: ["*"], resources: ["*"]}], reinvocationPolicy: Never, failurePolicy: Ignore, timeoutSeconds: 2},
-  {name: elsewhere.example.com, clientConfig: {url: "https://tracer.example.com/other"}, rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchLabels: {trace: "yes"}}}]
-`
 
 // livePod is a pod of the Deployment web, created at an hour, injected by the templates of a
 // cluster or not.
@@ -90,6 +71,48 @@ status: {phase: Running}
 	return out.Pod
 }
 
+// errUncalled stands for an API server that does not call Pillion.
+var errUncalled = errors.New("not called")
+
+// created is the pod that an API server returns, which calls the Pillion of a cluster.
+func created(t *testing.T, with *inspect.Live, pod *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	data, err := pod.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact, err := injector.DecodePod(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, err := with.NamespaceOf(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := with.Compare.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: exact, Namespace: ns.Namespace.Namespace, Templates: with.Templates})
+	if err != nil || !out.Allowed {
+		t.Fatalf("injecting: %v %s", err, out.Message)
+	}
+	if data, err = json.Marshal(out.Pod); err == nil {
+		err = json.Unmarshal(data, &pod.Object)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// failing are events of the ReplicaSet of web, the newest in the middle, and one of another.
+const failing = `---
+{apiVersion: v1, kind: Event, metadata: {name: e1, namespace: shop}, involvedObject: {kind: ReplicaSet, name: web-5d8f, uid: r}, reason: FailedCreate, message: an old one, lastTimestamp: "2026-11-22T12:00:00Z"}
+---
+{apiVersion: v1, kind: Event, metadata: {name: e2, namespace: shop}, involvedObject: {kind: ReplicaSet, name: web-5d8f, uid: r}, reason: FailedCreate, count: 7, message: 'pods "web-5d8f-" is forbidden: violates PodSecurity', lastTimestamp: "2026-11-22T12:30:00Z"}
+---
+{apiVersion: v1, kind: Event, metadata: {name: e3, namespace: shop}, involvedObject: {kind: ReplicaSet, name: other, uid: x}, reason: FailedCreate, message: of another, lastTimestamp: "2026-11-22T13:00:00Z"}
+---
+{apiVersion: v1, kind: Event, metadata: {name: e4, namespace: shop}, involvedObject: {kind: ReplicaSet, name: web-5d8f, uid: r}, reason: SuccessfulCreate, message: well, lastTimestamp: "2026-11-22T13:00:00Z"}
+`
+
 // Golden transcripts of what explain says of objects of a cluster. Each is no wider than 80
 // columns, and its JSON has what its text has.
 func TestExplainOfACluster(t *testing.T) {
@@ -112,6 +135,7 @@ spec:
 		return inspecttest.Shop + strings.NewReplacer("{name: side}\nstatus", `{name: side, labels: {pillion.dev/mirror: "true"}}`+"\nstatus", "default: high", "default: low",
 			"inject: {spec: {", `inject: {metadata: {labels: {team: sidecars}}, spec: {containers: [{$each: App, env: [{name: SIDE, value: "on"}]}], `).Replace(own)
 	}
+	unlimited, _, _ := strings.Cut(inspecttest.Shop, "---\napiVersion: v1\nkind: LimitRange")
 	admin := inspecttest.Live(t, inspecttest.Shop, nil)
 	older := inspecttest.Live(t, strings.ReplaceAll(inspecttest.Shop, "side:2", "side:1"), nil)
 	side, _ := admin.Templates.Get("side")
@@ -120,13 +144,10 @@ spec:
 		manifests string
 		forbidden []string
 		args      []string
-		chain     bool
-		says      []string
+		// answer is the API server's, in place of a pod that admin injects.
+		answer error
+		says   []string
 	}{
-		"the chain of a pod": {chain: true, manifests: inspecttest.Shop + chained, forbidden: []string{"list validatingadmissionpolicies"}, args: []string{"pod/web-5d8f-new"}, says: []string{
-			"1. tracing.example.com in MutatingWebhookConfiguration/a-tracer", "2. requested.pillion.dev in MutatingWebhookConfiguration/pillion (Pillion)", "3. mesh.example.com in MutatingWebhookConfiguration/z-mesh",
-			"its matchCondition \"not-nodes\" depends on userInfo", "the chain lacks all validatingadmissionpolicies: you lack the right to list them. An admin can grant it: kubectl create clusterrole pillion-chain --verb=list --resource=validatingadmissionpolicies.admissionregistration.k8s.io kubectl create clusterrolebinding pillion-chain --clusterrole=pillion-chain --user=mia",
-		}},
 		"a pod as it would be now": {args: []string{"pod/web-5d8f-new"}, says: []string{"injected already; created now: Injected, and then refused by the cluster", "level low (Installer)", "yes: the pod has the record", "size 2Mi (Namespace, side.pillion.dev/size)"}},
 		"a pod with an older sidecar": {args: []string{"pod", "web-5d8f-old"}, says: []string{
 			"injected, and outdated: side; created now: Injected, and then refused by the cluster", "differs spec.initContainers[name=side].image (side)",
@@ -138,12 +159,30 @@ spec:
 		"a Deployment": {args: []string{"deploy/web"}, says: []string{
 			"warning: annotation pillion.dev/inject has no effect", "1 of 3 pods up to date", "web-5d8f-early missing: side", "web-5d8f-old outdated: side", "new pods: kubectl -n shop rollout restart deployment/web",
 		}},
+		"a Deployment that the API server refuses": {manifests: unlimited + failing, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New(`violates PodSecurity "restricted:latest"`)), says: []string{
+			`Deployment/web in namespace shop: refused: pods "web-x" is forbidden: violates PodSecurity "restricted:latest"`, `replicaset/web-5d8f: a pod could not be created, last at 2026-11-22T12:30:00Z (times: 7): pods "web-5d8f-" is forbidden`,
+		}},
+		"a Deployment whose pods use up the quota": {manifests: unlimited, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("exceeded quota: q")), says: []string{
+			"Deployment/web in namespace shop: injected (Injected)", "The API server's answer to a dry run refused: pods \"web-x\" is forbidden: exceeded quota: q",
+		}},
+		"a Deployment that lacks pods for the quota": {manifests: unlimited + failing, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("exceeded quota: q")), says: []string{
+			`Deployment/web in namespace shop: refused: pods "web-x" is forbidden: exceeded quota: q`,
+		}},
+		"a Deployment whose controller tells more than the user may try": {manifests: strings.Replace(unlimited, "uid: r,", "uid: other,", 1) + strings.ReplaceAll(failing, "uid: r}", "uid: other}"), forbidden: []string{"create pods shop"}, args: []string{"deploy/web"}, says: []string{
+			`Deployment/web in namespace shop: refused: pods "web-5d8f-" is forbidden: violates`, "0 of 0 pods up to date", "the API server was not asked by dry run: you lack the right to create pods in namespace shop",
+		}},
+		"a Deployment whose events may not be read": {manifests: unlimited, forbidden: []string{"list events shop"}, args: []string{"deploy/web"}, says: []string{
+			"note: whether pods could not be created is not known: you lack the right to list events in namespace shop", "1 of 3 pods up to date",
+		}},
+		"a Deployment for which API servers do not call Pillion": {manifests: unlimited, args: []string{"deploy/web"}, answer: errUncalled, says: []string{
+			"admitted without side, as the API server answers; by the rules: injected (Injected)",
+		}},
 		"a Deployment that rolls out": {manifests: strings.Replace(inspecttest.Shop, `image: "web:1"`, `image: "web:2"`, 1), args: []string{"deploy/web"}, says: []string{
 			"0 of 3 pods up to date", "web-5d8f-early missing: side; of an older pod template, by ReplicaSet web-5d8f", "web-5d8f-new of an older pod template, by ReplicaSet web-5d8f",
 		}},
 		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt is not recognised"}},
 		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}, says: []string{
-			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "created now it is admitted, as the API server answers to a dry run; by what can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "An admin can grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
+			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "admitted, as the API server answers; by the rules that can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "An admin can grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
 		}},
 		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
 		"a team that may read mirrors":             {manifests: mirrored(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash(), "level low (Default)"}},
@@ -157,7 +196,18 @@ spec:
 				c.manifests = inspecttest.Shop
 			}
 			cl := inspecttest.Live(t, c.manifests, pods, c.forbidden...)
-			cl.Chain = c.chain
+			cl.Trial.(*fake.FakeDynamicClient).PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				pod := a.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).DeepCopy()
+				switch {
+				case slices.Contains(c.forbidden, "create pods shop"):
+					return false, nil, nil
+				case errors.Is(c.answer, errUncalled):
+					return true, pod, nil
+				case c.answer != nil:
+					return true, nil, c.answer
+				}
+				return true, created(t, admin, pod), nil
+			})
 			targets, err := inspect.ParseObjects(c.args)
 			if err != nil {
 				t.Fatal(err)
@@ -193,41 +243,6 @@ spec:
 				t.Errorf("the JSON says something else: %v\n%s\nwant\n%s", err, retold.String(), text.String())
 			}
 		})
-	}
-}
-
-// Kubernetes has mutating policies since 1.32, and in v1 since 1.36.
-func TestTheChainHasThePoliciesOfOlderVersions(t *testing.T) {
-	const policies = `
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: MutatingAdmissionPolicy
-metadata: {name: p}
-spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}}
----
-apiVersion: admissionregistration.k8s.io/VERSION
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: b}
-spec: {policyName: p}
-`
-	for _, version := range append(slices.Clone(inspect.PolicyVersions), "none") {
-		for _, forbidden := range []string{"", "list mutatingadmissionpolicybindings"} {
-			c := inspecttest.Cluster(t, strings.ReplaceAll(policies, "VERSION", strings.Replace(version, "none", "v1", 1)), inspecttest.Options{Forbidden: []string{forbidden}})
-			c.Objects.(*fake.FakeDynamicClient).PrependReactor("list", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				r := a.GetResource()
-				if strings.HasPrefix(r.Resource, "mutatingadmissionpolic") && r.Version != version {
-					return true, nil, apierrors.NewNotFound(r.GroupResource(), "")
-				}
-				return false, nil, nil
-			})
-			all, notes, err := c.Chained(t.Context())
-			want := map[bool]int{true: 0, false: 1}[version == "none"]
-			if err != nil || len(all.MutatingPolicies) != want || forbidden == "" && (len(all.MutatingBindings) != want || len(notes) > 0) {
-				t.Errorf("%s: %v %+v %v", version, err, all, notes)
-			}
-			if unread := slices.Contains(all.Unread, chain.MutatingBindings); unread != (forbidden != "" && version != "none") || unread && len(notes) != 1 {
-				t.Errorf("%s, %q: %v %v", version, forbidden, all.Unread, notes)
-			}
-		}
 	}
 }
 

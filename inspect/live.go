@@ -10,13 +10,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
@@ -37,11 +35,6 @@ type Live struct {
 	Fallback string
 	// Notes say what could not be read, and what would let the user.
 	Notes []explain.Note
-	// Chain: the webhooks and policies that a pod meets are asked for.
-	Chain bool
-
-	// links are the webhooks and policies of the cluster, nil until they are read.
-	links *chain.Objects
 }
 
 // By returns the cluster with settings that decide about its pods.
@@ -59,7 +52,7 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 	if err := c.Answers(ctx); err != nil {
 		return nil, err
 	}
-	settings, err := c.Settings(ctx, "")
+	settings, err := c.Settings(ctx)
 	if !apierrors.IsForbidden(err) {
 		if err != nil {
 			return nil, err
@@ -91,7 +84,7 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 		Prefix: prefix, Excluded: append(slices.Clone(DefaultExcluded), c.Namespace), approximate: map[string]string{},
 		Compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
 	}
-	if s.All, s.scope, err = c.calledForAll(ctx, prefix, []string{"pillion"}); err != nil {
+	if s.All, s.scope, err = c.calledForAll(ctx, prefix, "pillion"); err != nil {
 		return s, nil, err
 	}
 	note := func(format string, args ...any) {
@@ -169,11 +162,11 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 		}
 		return err
 	}
-	ns.LimitRanges, err = listed[corev1.LimitRange](ctx, c, resourceOf("", "v1", "limitranges"), name, metav1.ListOptions{})
+	ns.LimitRanges, err = List[corev1.LimitRange](ctx, c, resourceOf("", "v1", "limitranges"), name, metav1.ListOptions{})
 	if err := unread("limitranges", err); err != nil {
 		return ns, err
 	}
-	ns.Quotas, err = listed[corev1.ResourceQuota](ctx, c, resourceOf("", "v1", "resourcequotas"), name, metav1.ListOptions{})
+	ns.Quotas, err = List[corev1.ResourceQuota](ctx, c, resourceOf("", "v1", "resourcequotas"), name, metav1.ListOptions{})
 	if err := unread("resourcequotas", err); err != nil {
 		return ns, err
 	}
@@ -188,24 +181,4 @@ func exactPod(u *unstructured.Unstructured) (map[string]any, error) {
 		return nil, fmt.Errorf("reading pod %s: %w", u.GetName(), err)
 	}
 	return injector.DecodePod(data)
-}
-
-// create creates the pod by dry run, under another name.
-func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
-	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(pod)}
-	u.SetAPIVersion("v1")
-	u.SetKind("Pod")
-	if u.GetGenerateName() == "" {
-		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
-	}
-	u.SetName("")
-	u.SetNamespace(namespace) // a sample's is another
-	u.SetResourceVersion("")
-	u.SetUID("")
-	made, warnings, err := c.dryRun(ctx, namespace, &u)
-	if err != nil {
-		return nil, warnings, err
-	}
-	created, err = exactPod(made)
-	return created, warnings, err
 }

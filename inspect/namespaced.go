@@ -52,8 +52,8 @@ func (c *Cluster) OwnObjects(ctx context.Context, prefix, namespace string) (map
 	return objects, nil
 }
 
-// ownTemplates reads the templates that all namespaces have of their own.
-func (c *Cluster) ownTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
+// OwnTemplates reads the templates that all namespaces have of their own.
+func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
 	objects, err := c.OwnObjects(ctx, compile.Prefix, "")
 	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
 		return nil, err

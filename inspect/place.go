@@ -6,7 +6,6 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
@@ -33,8 +32,8 @@ func (p Place) Args() string {
 	return args + p.flags("--context")
 }
 
-// tools finds the programs of a command, behind its beginning, a pipe or a bracket.
-var tools = regexp.MustCompile(`(^|\| |\()(kubectl|helm) `)
+// tools finds the programs of a command, behind its beginning, a pipe, && or a bracket.
+var tools = regexp.MustCompile(`(^|\| |&& |\()(kubectl|helm) `)
 
 // flags returns the flags that name the cluster, each with a space before it.
 func (p Place) flags(context string) string {
@@ -48,9 +47,9 @@ func (p Place) flags(context string) string {
 	return flags
 }
 
-// command returns a command for the cluster. Commands that are shown have to name the cluster that
+// Command returns a command for the cluster. Commands that are shown have to name the cluster that
 // flags choose: they would change the one of the kubeconfig's current context where they are pasted.
-func (p Place) command(text string) string {
+func (p Place) Command(text string) string {
 	if p.Kubeconfig == "" && p.Context == "" {
 		return text
 	}
@@ -58,7 +57,7 @@ func (p Place) command(text string) string {
 		own, piped, found := strings.Cut(text, " | ")
 		own += p.flags("--context")
 		if found {
-			own += " | " + p.command(piped)
+			own += " | " + p.Command(piped)
 		}
 		return own
 	}
@@ -71,29 +70,12 @@ func (p Place) command(text string) string {
 	})
 }
 
-// AimCheck has the commands of a report name the cluster, but for those of an admin who grants a
-// right: they are run elsewhere.
-func (p Place) AimCheck(r check.Report) {
-	for _, o := range r.Outcomes {
-		for i, f := range o.Findings {
-			if f.Result == check.Skipped {
-				continue
-			}
-			var aimed []string // others may have the same list
-			for _, text := range f.Remedy {
-				aimed = append(aimed, p.command(text))
-			}
-			o.Findings[i].Remedy = aimed
-		}
-	}
-}
-
 // AimExplain has the commands of an explanation name the cluster, but for those of an admin who
 // grants a right.
 func (p Place) AimExplain(r explain.Report) {
 	for _, pod := range r.Pods {
 		if pod.Running != nil && pod.Running.Remedy != "" {
-			pod.Running.Remedy = p.command(pod.Running.Remedy)
+			pod.Running.Remedy = p.Command(pod.Running.Remedy)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
@@ -18,6 +17,7 @@ func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
 		"pillion certs list --pillion-namespace pillion":                                         "pillion certs list --pillion-namespace pillion --kubeconfig /k --context 'a b'",
 		"pillion policy a --cluster | kubectl apply -f -":                                        "pillion policy a --cluster --kubeconfig /k --context 'a b' | kubectl --kubeconfig /k --context 'a b' apply -f -",
 		"curl http://127.0.0.1:8080/metrics":                                                     "curl http://127.0.0.1:8080/metrics",
+		"kubectl annotate namespace a b=TEMPLATE && kubectl label namespace a c-":                "kubectl --kubeconfig /k --context 'a b' annotate namespace a b=TEMPLATE && kubectl --kubeconfig /k --context 'a b' label namespace a c-",
 	} {
 		if got := (inspect.Place{Kubeconfig: "/k", Context: "a b"}).Command(text); got != want {
 			t.Errorf("%s\nwant\n%s", got, want)
@@ -26,16 +26,7 @@ func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
 			t.Errorf("%s became %s", text, got)
 		}
 	}
-	a := inspect.Place{Context: "prod"}
-	shared := []string{"kubectl version"} // by two findings
-	grant := check.Finding{Result: check.Skipped, Remedy: shared}
-	report := check.Report{Outcomes: []check.Outcome{{Findings: []check.Finding{{Result: check.Failed, Remedy: shared}, {Result: check.Failed, Remedy: shared}, grant}}}}
-	a.AimCheck(report)
-	for i, want := range []string{"kubectl --context prod version", "kubectl --context prod version", "kubectl version"} {
-		if got := report.Outcomes[0].Findings[i].Remedy[0]; got != want {
-			t.Errorf("%d: %s, want %s", i, got, want)
-		}
-	}
+	a, shared := inspect.Place{Context: "prod"}, []string{"kubectl version"}
 	explained := explain.Report{Notes: []explain.Note{{Remedy: shared}}, Pods: []explain.Pod{{}, {Running: &explain.Running{}}, {Running: &explain.Running{Remedy: "kubectl version"}}}}
 	a.AimExplain(explained)
 	if got := explained.Pods[2].Running.Remedy + explained.Pods[1].Running.Remedy + explained.Notes[0].Remedy[0]; got != "kubectl --context prod versionkubectl version" {

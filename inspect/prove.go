@@ -116,7 +116,7 @@ func (p Proof) try(ctx context.Context, pod *corev1.Pod) (made *corev1.Pod, warn
 	if err != nil {
 		return nil, nil, err
 	}
-	u, warnings, err := p.dryRun(ctx, p.In, &unstructured.Unstructured{Object: object})
+	u, warnings, err := p.DryRun(ctx, p.In, &unstructured.Unstructured{Object: object})
 	if err != nil {
 		return nil, warnings, err
 	}

@@ -50,7 +50,7 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 	if len(found) > 0 {
 		return found, nil, nil
 	}
-	pods, err := listed[corev1.Pod](ctx, c, PodsResource, c.Namespace, metav1.ListOptions{LabelSelector: c.Selector})
+	pods, err := List[corev1.Pod](ctx, c, PodsResource, c.Namespace, metav1.ListOptions{LabelSelector: c.Selector})
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", c.Namespace, err)
 	}
@@ -166,6 +166,15 @@ func AskAll(ctx context.Context, replicas []Replica) []state.Replica {
 	}
 	slices.SortFunc(all, func(a, b state.Replica) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// Replicas asks the replicas that run.
+func (c *Cluster) Replicas(ctx context.Context) ([]state.Replica, error) {
+	replicas, _, err := c.FindReplicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return AskAll(ctx, replicas), nil
 }
 
 // NoReplicas says where replicas were looked for.

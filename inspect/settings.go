@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,11 +11,11 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/pillion-dev/pillion/controller/labels"
+	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -28,7 +29,7 @@ type Settings struct {
 	// Enforcement is what the server enforces once it has proven that it works.
 	Enforcement proof.Enforcement
 	// Match says which namespaces are enforced that only the match of a template selects.
-	Match labels.Match
+	Match pillionlabels.Match
 	// Compile is what the server compiles templates with.
 	Compile templates.Options
 	// Templates are those in force; nil where not even they can be read.
@@ -44,22 +45,21 @@ type Settings struct {
 }
 
 // Settings reads the server's settings from Pillion's Deployment and its ConfigMaps, and from the
-// cluster's SidecarTemplates. The library is that of this binary. Otherwise is a clause about flags
-// that spare the Deployment.
-func (c *Cluster) Settings(ctx context.Context, otherwise string) (Settings, error) {
-	r, err := c.release(ctx, otherwise)
+// cluster's SidecarTemplates. The library is that of this binary.
+func (c *Cluster) Settings(ctx context.Context) (Settings, error) {
+	r, err := c.Release(ctx)
 	if err != nil {
 		return Settings{}, err
 	}
-	return c.settingsOf(ctx, r)
+	return c.SettingsOf(ctx, r)
 }
 
-// settingsOf reads the settings of a release.
-func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err error) {
+// SettingsOf reads the settings of a release.
+func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err error) {
 	if r.Config != "" {
-		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
+		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read", r.Deployment.Name, c.Namespace, r.Config)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: proof.Enforcement{Enforce: r.ProofNamespace != ""}, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: proof.Enforcement{Enforce: r.ProofNamespace != ""}, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err
@@ -67,10 +67,10 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	}
 	library, err := store.LibraryReport(s.Compile.Values, r.Library...)
 	if err != nil {
-		return s, fmt.Errorf("taking the library's templates that Deployment %s serves: %w; use the pillion of that version", r.deployment.Name, err)
+		return s, fmt.Errorf("taking the library's templates that Deployment %s serves: %w; use the pillion of that version", r.Deployment.Name, err)
 	}
 	reports := []store.Report{library}
-	for _, dir := range r.Served.Templates {
+	for _, dir := range r.ServedTemplates.Templates {
 		files, err := c.files(ctx, r, dir)
 		if err != nil {
 			return s, err
@@ -88,8 +88,7 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	if r.NamespacedTemplates {
 		s.Templates = c.NamespacedTemplates(ctx, s.Templates, s.Compile)
 	}
-	s.All, s.scope, err = c.calledForAll(ctx, r.Prefix, r.Mutating)
-	return s, err
+	return s, nil
 }
 
 // ClusterTemplates compiles the SidecarTemplates of the cluster.
@@ -121,26 +120,24 @@ func manifestsOf(dir string, files map[string]string) (r store.Report) {
 }
 
 // calledForAll reports whether an entry for pods is for namespaces with the label of injection and
-// for those without it. Without the right to read the configurations it counts as none, and unread
-// says which right is missing.
-func (c *Cluster) calledForAll(ctx context.Context, prefix string, configurations []string) (all bool, unread, err error) {
-	enabled := map[string]string{templates.InjectionLabel(prefix): templates.InjectionEnabled}
-	for _, name := range configurations {
-		read, err := one[admissionv1.MutatingWebhookConfiguration](ctx, c, resourceOf(admissionv1.GroupName, "v1", "mutatingwebhookconfigurations"), "", name)
-		switch {
-		case apierrors.IsForbidden(err):
-			unread = err
-			continue
-		case apierrors.IsNotFound(err):
-			continue
-		case err != nil:
-			return false, nil, err
-		}
-		for _, w := range check.WebhooksOf([]admissionv1.MutatingWebhookConfiguration{read}, nil) {
-			if called := w.Called(admissionv1.Create, "pods"); called(enabled) && called(nil) {
-				return true, nil, nil
-			}
+// for those without it. Unread says which right is missing to read the configuration, which then
+// counts as one that is not for all.
+func (c *Cluster) calledForAll(ctx context.Context, prefix, configuration string) (all bool, unread, err error) {
+	read, err := Get[admissionv1.MutatingWebhookConfiguration](ctx, c, resourceOf(admissionv1.GroupName, "v1", "mutatingwebhookconfigurations"), "", configuration)
+	switch {
+	case apierrors.IsForbidden(err):
+		return false, err, nil
+	case apierrors.IsNotFound(err):
+		return false, nil, nil
+	case err != nil:
+		return false, nil, err
+	}
+	for _, w := range read.Webhooks {
+		selector, wrong := metav1.LabelSelectorAsSelector(cmp.Or(w.NamespaceSelector, &metav1.LabelSelector{}))
+		pods := slices.ContainsFunc(w.Rules, func(r admissionv1.RuleWithOperations) bool { return slices.Contains(r.Resources, "pods") })
+		if wrong == nil && pods && selector.Matches(labels.Set{templates.InjectionLabel(prefix): templates.InjectionEnabled}) && selector.Matches(labels.Set{}) {
+			return true, nil, nil
 		}
 	}
-	return false, unread, nil
+	return false, nil, nil
 }

@@ -58,7 +58,7 @@ func ParseTarget(arg string) (kind, name string, err error) {
 	}
 	says := fmt.Sprintf("%q names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME", arg)
 	if _, workload := ObjectKindOf(kind); workload {
-		says += fmt.Sprintf("; of one workload, pillion explain -n NAMESPACE %s says whether its pods are up to date, and pillion rollout ns/NAMESPACE --pods LABEL=VALUE brings its pods up to date", arg)
+		says += fmt.Sprintf("; of one workload, pillion explain -n NAMESPACE %s says whether its pods are up to date, and kubectl rollout restart brings them up to date", arg)
 	}
 	return "", "", UsageError{errors.New(says)}
 }

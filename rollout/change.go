@@ -9,94 +9,83 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/pillion-dev/pillion/injector/patch"
 )
 
 // tries bounds how often a pod is read again because it changed in between.
 const tries = 5
 
-// changed is a pod that was changed in place.
-type changed struct {
-	Pod
-	sidecars []Sidecar
-	// ids are those of the sidecars' containers before the change.
-	ids map[string]string
-}
-
-// inPlaceWave changes the pods of a wave, and waits until their sidecars run again.
-func (r *run) inPlaceWave(ctx context.Context, wave []Pod) error {
-	var all []changed
-	for _, p := range wave {
-		c, err := r.changeOne(ctx, p, false)
-		if err != nil {
-			return r.failed(ctx, err, "")
-		}
-		if c != nil {
-			all = append(all, *c)
-			r.done++
-		}
+// tryInPlace tries the change of the first pod of a workload.
+func (r *run) tryInPlace(ctx context.Context, w workload) (why string, err error) {
+	_, change, err := r.patch(ctx, w.pods[0], true)
+	for _, s := range change.Sidecars {
+		r.printf("  %s in namespace %s: sidecar %s", w.Owner, w.Namespace, s)
 	}
-	return r.await(ctx, func() (waits string, err error) {
-		for _, c := range all {
-			why, err := r.settled(ctx, c)
-			if err != nil {
-				return "", err
-			}
-			waits = cmp.Or(waits, why)
-		}
-		return waits, nil
-	})
+	return "", err
 }
 
-// changeOne changes a pod. It returns nil for one that is gone or has nothing to change.
-func (r *run) changeOne(ctx context.Context, p Pod, dryRun bool) (*changed, error) {
+// change changes a pod in place, and waits until its sidecars run again.
+func (r *run) change(ctx context.Context, p Pod) error {
+	before, change, err := r.patch(ctx, p, false)
+	if err != nil || before == nil {
+		return err
+	}
+	return r.await(ctx, func() (string, error) { return r.unsettled(ctx, p, before, change.Sidecars) })
+}
+
+// patch patches a pod, and returns it as it was before. Before is nil for a pod that is gone or has
+// nothing to change.
+func (r *run) patch(ctx context.Context, p Pod, dryRun bool) (before map[string]any, change Change, err error) {
 	for try := 1; ; try++ {
 		pod, err := r.Cluster.Pod(ctx, p.Namespace, p.Name)
 		if apierrors.IsNotFound(err) {
-			return nil, nil
+			return nil, Change{}, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, Change{}, err
 		}
-		ns, err := r.namespace(ctx, p.Namespace)
-		if err != nil {
-			return nil, err
+		now, err := r.compare(ctx, pod)
+		if err != nil || r.stateOf(now) == "" || podOf(pod).UID != p.UID {
+			return nil, Change{}, err
 		}
-		v, err := r.Judge.judge(ctx, pod, ns)
-		if err != nil || v.behind == "" || podOf(pod).UID != p.UID {
-			return nil, err
-		}
-		change, why := InPlace(pod, r.Judge.statusKey(), v.now)
+		change, why := InPlace(pod, r.statusKey(), now)
 		if why != "" {
-			return nil, nil
+			return nil, Change{}, nil
 		}
 		err = r.Cluster.Patch(ctx, p, guarded(pod, change), dryRun)
 		switch {
 		case err == nil:
-			r.touched = r.touched || !dryRun
-			c := &changed{Pod: p, sidecars: change.Sidecars, ids: map[string]string{}}
-			for _, s := range change.Sidecars {
-				c.ids[s.Name] = sidecarStatus(statusOf(pod), s.Name).ContainerID
-			}
-			return c, nil
+			return pod, change, nil
 		case apierrors.IsNotFound(err):
-			return nil, nil
+			return nil, Change{}, nil
 		case try == tries || !apierrors.IsInvalid(err) && !apierrors.IsConflict(err):
-			return nil, err
+			return nil, Change{}, err
 		}
 	}
 }
 
-// settled says what a changed pod waits for, "" for nothing. It is an error if waiting does not help.
-func (r *run) settled(ctx context.Context, c changed) (why string, err error) {
-	pod, err := r.Cluster.Pod(ctx, c.Namespace, c.Name)
-	if apierrors.IsNotFound(err) || err == nil && podOf(pod).UID != c.UID {
-		return "", nil // the next look judges the one that took its place
+// guarded is the patch of a change, which fails if the pod has changed in between.
+func guarded(pod map[string]any, c Change) []byte {
+	var guards []patch.Operation
+	for _, field := range []string{"uid", "resourceVersion"} {
+		value, _, _ := unstructured.NestedString(pod, "metadata", field)
+		guards = append(guards, patch.New(patch.Test, []string{"metadata", field}, value))
+	}
+	return patch.Marshal(append(guards, c.Operations...))
+}
+
+// unsettled says what a changed pod waits for, "" for nothing. It is an error if waiting does not help.
+func (r *run) unsettled(ctx context.Context, p Pod, before map[string]any, sidecars []Sidecar) (why string, err error) {
+	pod, err := r.Cluster.Pod(ctx, p.Namespace, p.Name)
+	if apierrors.IsNotFound(err) || err == nil && podOf(pod).UID != p.UID {
+		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	status := statusOf(pod)
-	for _, s := range c.sidecars {
+	was, status := statusOf(before), statusOf(pod)
+	for _, s := range sidecars {
 		of := sidecarStatus(status, s.Name)
 		waiting := corev1.ContainerStateWaiting{}
 		if of.State.Waiting != nil {
@@ -104,18 +93,14 @@ func (r *run) settled(ctx context.Context, c changed) (why string, err error) {
 		}
 		switch {
 		case slices.Contains([]string{"InvalidImageName", "ErrImageNeverPull"}, waiting.Reason):
-			return "", r.stop("sidecar %s of pod %s does not start with the image %s: %s: %s", s.Name, c.Pod, s.To, waiting.Reason, waiting.Message)
-		case of.State.Running == nil, of.ContainerID == c.ids[s.Name], !of.Ready:
-			return fmt.Sprintf("sidecar %s of pod %s does not run with the image %s: %s", s.Name, c.Pod, s.To,
+			return "", fmt.Errorf("sidecar %s of pod %s does not start with the image %s: %s: %s", s.Name, p, s.To, waiting.Reason, waiting.Message)
+		case of.State.Running == nil, of.ContainerID == sidecarStatus(was, s.Name).ContainerID, !of.Ready:
+			return fmt.Sprintf("sidecar %s of pod %s does not run with the image %s: %s", s.Name, p, s.To,
 				cmp.Or(waiting.Reason, "the kubelet has not restarted it yet, or it is not ready")), nil
 		}
 	}
-	generation := (&unstructured.Unstructured{Object: pod}).GetGeneration()
-	if seen := status.ObservedGeneration; len(c.sidecars) > 0 && seen > 0 && seen < generation {
-		return fmt.Sprintf("the kubelet has not seen the change of pod %s yet", c.Pod), nil
-	}
-	if c.Ready && !isReady(status) {
-		return fmt.Sprintf("pod %s is not ready", c.Pod), nil
+	if isReady(was) && !isReady(status) {
+		return fmt.Sprintf("pod %s is not ready", p), nil
 	}
 	return "", nil
 }

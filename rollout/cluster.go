@@ -33,12 +33,10 @@ type Cluster interface {
 	Pod(ctx context.Context, namespace, name string) (map[string]any, error)
 	// Namespace returns the metadata of a namespace.
 	Namespace(ctx context.Context, name string) (templates.Namespace, error)
-	// Object returns an owner of pods. Only kinds of Kubernetes itself can be asked for.
+	// Object returns a Deployment, a StatefulSet or a DaemonSet.
 	Object(ctx context.Context, o Owner) (map[string]any, error)
 	// Create creates a pod by dry run.
 	Create(ctx context.Context, namespace string, pod map[string]any) (map[string]any, error)
-	// Evict evicts the pod, if it still has its UID.
-	Evict(ctx context.Context, pod Pod, dryRun bool) error
 	// Patch sends a JSON patch of a pod.
 	Patch(ctx context.Context, pod Pod, patch []byte, dryRun bool) error
 	// Restart has the owner replace its pods, as kubectl rollout restart does.
@@ -96,11 +94,8 @@ func (c connected) Namespace(ctx context.Context, name string) (templates.Namesp
 
 // Object implements [Cluster].
 func (c connected) Object(ctx context.Context, o Owner) (map[string]any, error) {
-	resource, known := o.resource()
-	if !known {
-		return nil, fmt.Errorf("reading %s in namespace %s: kinds of %s are not known here", o, o.Namespace, o.APIVersion)
-	}
-	u, err := c.client.Resource(resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	kind, _ := o.resource()
+	u, err := c.client.Resource(kind.GroupVersionResource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, named(err, o.Namespace, "reading "+o.String())
 	}
@@ -114,17 +109,6 @@ func (c connected) Create(ctx context.Context, namespace string, pod map[string]
 		return nil, rights.Named(err) // the caller tells refusals apart
 	}
 	return exact(made)
-}
-
-// Evict implements [Cluster].
-func (c connected) Evict(ctx context.Context, pod Pod, dryRun bool) error {
-	eviction := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "policy/v1", "kind": "Eviction",
-		"metadata":      map[string]any{"name": pod.Name, "namespace": pod.Namespace},
-		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": pod.UID}},
-	}}
-	_, err := c.client.Resource(podsResource).Namespace(pod.Namespace).Create(ctx, eviction, metav1.CreateOptions{DryRun: dry(dryRun), FieldManager: fieldManager}, "eviction")
-	return named(err, pod.Namespace, "evicting pod "+pod.Name)
 }
 
 func dry(run bool) []string {
@@ -142,12 +126,12 @@ func (c connected) Patch(ctx context.Context, pod Pod, patch []byte, dryRun bool
 
 // Restart implements [Cluster].
 func (c connected) Restart(ctx context.Context, o Owner, at time.Time, dryRun bool) error {
-	resource, _ := o.resource()
+	kind, _ := o.resource()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]string{restartedAt: at.Format(time.RFC3339)}}}}})
 	if err != nil {
 		return err
 	}
-	_, err = c.client.Resource(resource).Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry(dryRun), FieldManager: fieldManager})
+	_, err = c.client.Resource(kind.GroupVersionResource).Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: dry(dryRun), FieldManager: fieldManager})
 	return named(err, o.Namespace, "restarting "+o.String())
 }
 

@@ -74,12 +74,11 @@ func TestAMissingRightIsToldFromARefusal(t *testing.T) {
 			}
 			return 403, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Reason: metav1.StatusReasonForbidden, Message: says, Code: 403}
 		})
-		pod, owner := rollout.Pod{Namespace: "shop", Name: "web"}, rollout.Owner{Namespace: "shop", APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+		pod, owner := rollout.Pod{Namespace: "shop", Name: "web"}, rollout.Owner{Namespace: "shop", Kind: "Deployment", Name: "web"}
 		_, podErr := c.Pod(t.Context(), "shop", "web")
 		_, objectErr := c.Object(t.Context(), owner)
 		_, nsErr := c.Namespace(t.Context(), "shop")
 		for doing, err := range map[string]error{
-			"evicting pod web in namespace shop":          c.Evict(t.Context(), pod, true),
 			"changing pod web in namespace shop":          c.Patch(t.Context(), pod, []byte("[]"), true),
 			"restarting deployment/web in namespace shop": c.Restart(t.Context(), owner, time.Now(), true),
 			"listing pods":                             c.Pods(t.Context(), "", func(map[string]any) error { return nil }),
@@ -92,17 +91,5 @@ func TestAMissingRightIsToldFromARefusal(t *testing.T) {
 				t.Errorf("%s, for which a right is missing (%v): %v", doing, missing, err)
 			}
 		}
-	}
-}
-
-func TestAnEvictionIsOfOnePodOnly(t *testing.T) {
-	c := served(t, func(r *http.Request, body string) (int, any) {
-		if r.URL.Path != "/api/v1/namespaces/shop/pods/web/eviction" || r.URL.Query().Get("dryRun") != "" || !strings.Contains(body, `"preconditions":{"uid":"17"}`) {
-			t.Errorf("asked %s, %s", r.URL, body)
-		}
-		return 201, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Success"}
-	})
-	if err := c.Evict(t.Context(), rollout.Pod{Namespace: "shop", Name: "web", UID: "17"}, false); err != nil {
-		t.Error(err)
 	}
 }

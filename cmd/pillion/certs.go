@@ -32,7 +32,10 @@ type certsConfig struct {
 	KeyAlgorithm         string
 	CADuration, CASettle time.Duration
 	PublishCA            bool
-	CertFile, KeyFile    string
+	// CASecret and ServingSecret are names of Secrets. CreateCASecret: the former is made if it is absent.
+	CASecret, ServingSecret string
+	CreateCASecret          bool
+	CertFile, KeyFile       string
 }
 
 func (c *serveConfig) certsFlags(f *pflag.FlagSet) {

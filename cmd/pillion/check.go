@@ -27,27 +27,27 @@ func newCheckCommand() *cobra.Command {
 		Short: "Check whether an installation is sound, and say what helps",
 		Long: `Check looks at the installation with your own rights, and changes nothing: the
 API server, Pillion's Deployment and replicas, the rights of its service
-account, the webhook configurations and their certificates, the templates, the
-labels of namespaces, and other programs that change the same pods. Each check
-has a result:
+account, the objects by which API servers know Pillion, the certificates, the
+templates, and the labels of namespaces. It creates one pod by dry run. Each
+check has a result:
 
   ok       all is well
   warning  no harm is done now
   failed   pods are not injected, are refused, or soon will be
   skipped  there is nothing to look at, or you lack the right to look
 
-Below what is not ok stand the commands that help, as you can run them; replace
-the words in capitals. A right that you lack is named with the commands that
-grant it.
+Below each finding stands the command that helps, as you can run it; replace the
+words in capitals. A right that you lack is named with the command that grants
+it.
 
-The exit code is 0 if no check failed, 1 if one did, and 2 for a wrong command
-line. It is 3 if none failed and you lack the right to look at something: then
-nobody can tell. With --strict warnings and skipped checks count as failed.
+The exit code is 0 if the installation is sound, 1 if a check failed or you lack
+the right to look at something, and 2 for a wrong command line. With --strict
+warnings and skipped checks count as failed.
 
 The replicas are asked through the API server, by its proxy of pods.`,
 		Example: `  pillion check
   pillion check --pillion-namespace sidecars -o json
-  pillion check --strict && helm test pillion -n pillion-system`,
+  pillion check --strict`,
 		Args: noArgs,
 		RunE: c.run,
 	}
@@ -65,22 +65,16 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	report := check.Run(check.All(), cluster.Facts(cmd.Context(), version, nowOr(c.now)))
-	c.where.AimCheck(report)
+	report := check.Run(cmd.Context(), cluster, version, nowOr(c.now))
 	if c.output == "json" {
 		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)
 	} else {
 		err = check.Write(cmd.OutOrStdout(), report, c.strict, styleFor(cmd.OutOrStdout(), c.color).Colour)
 	}
-	switch {
-	case err != nil:
-		return err
-	case !report.Judged():
-		return errUnjudged
-	case !report.Sound(c.strict):
-		return errRefused
+	if err == nil && !report.Sound(c.strict) {
+		err = errRefused
 	}
-	return nil
+	return err
 }
 
 // checkReport is what -o json prints.

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTheReportOfCheckIsWrittenAsJSON(t *testing.T) {
-	report := check.Report{Outcomes: []check.Outcome{{Result: check.OK}, {Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Says: "no"}}}}}
+	report := check.Report{Outcomes: []check.Outcome{{Result: check.OK}, {Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Message: "no"}}}}}
 	var out bytes.Buffer
 	if err := writeCheckJSON(&out, report, false); err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func TestTheReportOfCheckIsWrittenAsJSON(t *testing.T) {
 }
 
 func TestResultsOfCheckArePaintedWhereColoursAreWanted(t *testing.T) {
-	report := check.Report{Outcomes: []check.Outcome{{Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Says: "no"}}}}}
+	report := check.Report{Outcomes: []check.Outcome{{Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Message: "no"}}}}}
 	for _, colour := range []bool{true, false} {
 		var out bytes.Buffer
 		if err := check.Write(&out, report, false, colour); err != nil || strings.Contains(out.String(), "\x1b[31mfailed") != colour || strings.Contains(out.String(), "\x1b") != colour {

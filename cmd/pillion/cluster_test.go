@@ -158,7 +158,7 @@ func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 func TestWhatIsForFilesIsRefusedBesideACluster(t *testing.T) {
 	for _, args := range [][]string{
 		{"explain", "pod/web", "--templates", "x"}, {"explain", "--cluster", "-f", "-", "--namespace-file", "x"}, {"inject", "--cluster", "-f", "-", "--values", "x"},
-		{"params", "side", "--cluster", "--library", "x"}, {"params", "side", "-n", "shop"}, {"explain", "-f", "-", "--chain"}, {"explain"}, {"explain", "pod/web", "-f", "-"},
+		{"params", "side", "--cluster", "--library", "x"}, {"params", "side", "-n", "shop"}, {"explain"}, {"explain", "pod/web", "-f", "-"},
 		{"explain", "-f", "-", "--color", "sometimes"},
 	} {
 		if code, out, errs := call(t, pod(""), nil, args...); code != exitUsage || out != "" {

@@ -34,13 +34,21 @@ type serveConfig struct {
 	ShutdownDelay, ShutdownMax time.Duration
 	Enforcement                string
 	TakeBackAfter              time.Duration
+	// InUse is the ConfigMap of the templates in use, UninstallMarker the one that announces the uninstall.
+	InUse, UninstallMarker string
 	// AllowMissingTemplates may be missing although InUse names them.
 	AllowMissingTemplates []string
+	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; "" if it makes
+	// none.
+	MirrorPolicy string
 	// MirrorRevision is the version of the release that this replica is of.
 	MirrorRevision string
 	WebhookScope   string
-	// Preview: workloads and namespaces are previewed.
-	Preview bool
+	// Preview: workloads and namespaces are previewed. PreviewLimits: with the limits of a namespace's pods.
+	Preview, PreviewLimits     bool
+	ReadWorkloads, OwnerEvents bool
+	// CountEvery is the time between two looks at the pods, 0 for none.
+	CountEvery time.Duration
 	peersConfig
 	// ReviewTimeout is the longest time that an API server waits.
 	ReviewTimeout time.Duration

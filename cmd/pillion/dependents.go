@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/pillion-dev/pillion/controller/labels"
@@ -11,6 +12,9 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
 )
 
 // countTime bounds the counting for the answer to who applies a template.
@@ -35,7 +39,7 @@ func (r *replica) dependence() dependence {
 		return d // it has not the right
 	}
 	d.count = func(ctx context.Context, names []string) (map[string]int, error) {
-		counts, err := inspect.PodCounts(ctx, r.unlimited, names)
+		counts, err := podCounts(ctx, r.unlimited, names)
 		if err != nil {
 			log.Debug("not all pods of the namespaces that a template selects could be counted", "error", err)
 		}
@@ -73,4 +77,33 @@ func (d dependence) sentence(ctx context.Context, value string, names []string, 
 	}
 	return []string{fmt.Sprintf("spec.match: more namespaces will depend on Pillion, by the label %s=%s: %s (%s). While Pillion does not answer, new pods there are %s",
 		templates.InjectionLabel(d.rules.Prefix), value, show.Some(names, 5), counted, then)}
+}
+
+// countsAtOnce is how many namespaces are asked for the number of their pods at a time.
+const countsAtOnce = 16
+
+// podCounts counts the pods of each namespace. It reads one pod of a namespace, and the API server
+// says how many more there are. With an error it returns the counts of the other namespaces.
+func podCounts(ctx context.Context, client metadata.Interface, names []string) (map[string]int, error) {
+	counts := map[string]int{}
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(countsAtOnce)
+	for _, name := range names {
+		group.Go(func() error {
+			page, err := client.Resource(inspect.PodsResource).Namespace(name).List(ctx, metav1.ListOptions{Limit: 1})
+			if err != nil {
+				return fmt.Errorf("counting the pods of namespace %s: %w", name, err)
+			}
+			n := len(page.Items)
+			if more := page.RemainingItemCount; more != nil {
+				n += int(*more)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			counts[name] = n
+			return nil
+		})
+	}
+	return counts, group.Wait()
 }

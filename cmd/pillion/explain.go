@@ -17,7 +17,6 @@ type explainCommand struct {
 	given  offline
 	output string
 	colour string
-	chain  bool
 }
 
 func newExplainCommand() *cobra.Command {
@@ -33,18 +32,16 @@ Security, LimitRanges and quotas.
   pod/NAME     a pod that exists, compared with the pod that would be created
                in its place (injected already, outdated, missing), and whether
                Pillion was called for it
-  deploy/NAME  the pod that a workload creates, and whether its running pods are
-               up to date; sts, ds, rs, rc, job and cj. As in kubectl, 'deploy
-               NAME' says the same
+  deploy/NAME  the pod that a workload creates, with the API server's own answer
+               to it by dry run; whether its running pods are up to date; and
+               the newest event of a pod that could not be created. Also sts,
+               ds, rs, rc, job and cj. As in kubectl, 'deploy NAME' says the
+               same
   ns/NAME      a namespace: its label and annotations, and what a plain pod gets
                there
   -f FILE      the pods of a file, by files alone: --templates, --values,
                --namespace-file. With --cluster, by the cluster's templates,
                values and namespaces
-
-With --chain, explain adds every mutating and validating webhook and policy that
-the pod meets, in the order in which API servers call them, and what Pillion
-sees of each.
 
 A cluster is read with your own rights. Templates, values, prefix and scope are
 the server's, from Pillion's Deployment, its ConfigMaps and the
@@ -56,7 +53,6 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
 		Example: `  pillion explain -n shop deploy/web
   pillion explain -n shop pod/web-5d8f7c9b6-x2x9q -o json
   pillion explain ns/shop
-  pillion explain -n shop deploy/web --chain
   pillion explain -f deployment.yaml --namespace-file namespace.yaml
   pillion explain --cluster -n shop -f deployment.yaml`,
 		RunE:              c.run,
@@ -65,7 +61,6 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
 	c.given.podFlags(cmd)
 	c.given.clusterFlag(cmd)
 	textOrJSON(cmd.Flags(), &c.output)
-	cmd.Flags().BoolVar(&c.chain, "chain", false, "add every admission webhook and policy that the pod meets, in the order of calls")
 	colourFlag(cmd.Flags(), &c.colour)
 	return cmd
 }
@@ -77,14 +72,11 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	var report explain.Report
 	switch {
-	case c.chain && len(targets) == 0 && !c.given.inCluster:
-		return usageError{Err: errors.New("--chain is about a cluster: name an object of it, or add --cluster to -f")}
 	case len(targets) > 0 && c.given.file != "":
 		return usageError{Err: fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
 	case len(targets) > 0:
 		var live *inspect.Live
 		if live, err = c.given.connect(cmd); err == nil {
-			live.Chain = c.chain
 			report, err = live.Explain(cmd.Context(), targets)
 		}
 	case c.given.file == "":
@@ -116,9 +108,6 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 	s, err := c.given.open(cmd)
 	if err != nil {
 		return report, err
-	}
-	if s.Live != nil {
-		s.Live.Chain = c.chain
 	}
 	for _, d := range s.documents {
 		_, _, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {

@@ -228,7 +228,9 @@ func (u *templateUsers) changedIn(namespace string) iter.Seq[templates.Entry] {
 func (u *templateUsers) depending(ctx context.Context, namespaces map[string]templates.Namespace, results []lint.Result) {
 	d := dependence{
 		rules:       labels.Rules{Prefix: u.Prefix, Excluded: u.Excluded, Match: u.Match},
-		enforcement: u.Enforcement, count: u.Count,
+		enforcement: u.Enforcement, count: func(ctx context.Context, names []string) (map[string]int, error) {
+			return podCounts(ctx, u.Names, names)
+		},
 		namespaces: func() iter.Seq[labels.Namespace] {
 			return func(yield func(labels.Namespace) bool) {
 				for _, ns := range namespaces {

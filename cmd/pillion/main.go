@@ -27,13 +27,11 @@ import (
 // version is set when the binary is linked.
 var version = "development"
 
-// Exit codes: success, wrong usage (exitUsage), rights that are missing to tell (exitUnjudged),
-// any other failure (exitError).
+// Exit codes: success, wrong usage (exitUsage), any other failure (exitError).
 const (
-	exitDone     = 0
-	exitError    = 1
-	exitUsage    = 2
-	exitUnjudged = 3
+	exitDone  = 0
+	exitError = 1
+	exitUsage = 2
 )
 
 func main() {
@@ -50,9 +48,6 @@ type usageError = inspect.UsageError
 
 // errRefused is the error of a command that has already printed what is wrong.
 var errRefused = errors.New("refused")
-
-// errUnjudged is the error of a command that has already printed which rights it lacks.
-var errUnjudged = errors.New("not judged")
 
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -78,8 +73,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitUsage
 	case errors.Is(err, errRefused):
 		return exitError
-	case errors.Is(err, errUnjudged):
-		return exitUnjudged
 	default:
 		fmt.Fprintf(stderr, "pillion: %v\n", rights.Named(err))
 		return exitError

@@ -143,7 +143,7 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 		}
 	}
 	want := "; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart"
-	if _, err := settingsOf(t, ""); err == nil || !strings.HasSuffix(err.Error(), want) {
+	if _, err := settingsOf(t); err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // settingsOf reads the settings of the server in a cluster.
-func settingsOf(t *testing.T, otherwise string, manifests ...string) (inspect.Settings, error) {
+func settingsOf(t *testing.T, manifests ...string) (inspect.Settings, error) {
 	t.Helper()
 	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Place: inspect.Place{Namespace: "sidecars"}, Serve: served})
-	return c.Settings(t.Context(), otherwise)
+	return c.Settings(t.Context())
 }
 
 const servingDeployment = `
@@ -51,20 +51,9 @@ metadata: {name: own-values, namespace: sidecars}
 data: {values.yaml: "registry: mirror.example.com"}
 `
 
-func selecting(operator, values string) string {
-	return `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: pillion}
-webhooks:
-- {name: namespaces.sidecars.example.com, namespaceSelector: {}, rules: [{resources: [namespaces]}]}
-- {name: requested.sidecars.example.com, rules: [{apiGroups: [""], operations: [CREATE], resources: [pods]}], namespaceSelector: {matchExpressions: [{key: sidecars.example.com/injection, operator: ` + operator + `, values: [` + values + `]}]}}
-`
-}
-
 func TestTheSettingsOfTheServerAreReadFromItsDeployment(t *testing.T) {
-	for entry, all := range map[string]bool{selecting("In", "enabled"): false, selecting("NotIn", "enabled, enforced, disabled"): false, selecting("NotIn", "enforced, disabled"): true} {
-		s, err := settingsOf(t, "", servingDeployment, servingFiles, servingValues, entry, `
+	for flag, all := range map[string]bool{"--webhook-scope=Requested": false, "--webhook-scope=All": true} {
+		s, err := settingsOf(t, strings.Replace(servingDeployment, "--a-flag", flag+", --a-flag", 1), servingFiles, servingValues, `
 apiVersion: sidecars.example.com/v1alpha1
 kind: SidecarTemplate
 metadata: {name: own}
@@ -90,12 +79,12 @@ func TestSettingsThatCannotBeReadAreNamed(t *testing.T) {
 	}{
 		"no Deployment":     {want: "looking for Pillion's Deployment: 0 in namespace sidecars have a container called pillion that serves; there must be one"},
 		"no ConfigMap":      {[]string{servingDeployment}, `reading ConfigMap own-values in namespace sidecars, which Pillion reads as /etc/pillion/values`},
-		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which this command cannot read; or give --library"},
+		"a file of its own": {[]string{strings.Replace(servingDeployment, "--annotation-prefix=", "--config=/etc/pillion.yaml, --annotation-prefix=", 1)}, "they name the file /etc/pillion.yaml, which this command cannot read"},
 		"values in no ConfigMap": {[]string{strings.Replace(servingDeployment, "{name: values, mountPath: /etc/pillion/values}", "{name: values, mountPath: /elsewhere}", 1), servingFiles},
-			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there; or give --library"},
+			"reading what Pillion reads as /etc/pillion/values: Deployment pillion in namespace sidecars mounts no ConfigMap there"},
 		"a template of another version": {[]string{strings.Replace(servingDeployment, "debug-toolbox", "later", 1), servingFiles, servingValues}, "use the pillion of that version"},
 	} {
-		_, err := settingsOf(t, "; or give --library", test.manifests...)
+		_, err := settingsOf(t, test.manifests...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}

@@ -121,7 +121,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	var live *inspect.Live
 	var of inspect.Target
 	var pods inspect.PodsReport
-	settings, err := cluster.Settings(ctx, "")
+	settings, err := cluster.Settings(ctx)
 	if err == nil {
 		live, of, err = cluster.About(ctx, settings, strings.Join(args, ""), c.namespace) // one at most
 	}

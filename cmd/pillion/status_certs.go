@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/state"
@@ -84,7 +87,7 @@ type configuration struct {
 	// TrustedCAs counts the certificates in the caBundle of each entry.
 	TrustedCAs map[string]int `json:"trustedCAs"`
 
-	entries []check.Webhook
+	entries []admissionv1.MutatingWebhook // validating ones have no other fields
 }
 
 // String names the configuration as kubectl does.
@@ -118,17 +121,13 @@ func (c configuration) named(replicas []state.Replica) bool {
 
 // calls reports whether an entry of the configuration calls one of the Services.
 func (c configuration) calls(service func(name string) bool) bool {
-	return slices.ContainsFunc(c.entries, func(w check.Webhook) bool { return service(w.ClientConfig.Service.Name) })
+	return slices.ContainsFunc(c.entries, func(w admissionv1.MutatingWebhook) bool { return service(w.ClientConfig.Service.Name) })
 }
 
 // configurationsOf returns the configurations that the replicas name, whether they exist or
 // not, and all others that call the same Services. If no replica names a configuration, it
 // returns all that call a Service in the namespace. They are sorted by kind and name.
 func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []state.Replica) ([]configuration, error) {
-	webhooks, err := cluster.Webhooks(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var all []configuration
 	of := func(kind, name string) *configuration {
 		i := slices.IndexFunc(all, func(c configuration) bool { return c.Kind == kind && c.Name == name })
@@ -137,12 +136,20 @@ func configurationsOf(ctx context.Context, cluster *inspect.Cluster, replicas []
 		}
 		return &all[i]
 	}
-	for _, w := range webhooks {
-		c := of(map[bool]string{true: "MutatingWebhookConfiguration", false: "ValidatingWebhookConfiguration"}[w.Mutating], w.Configuration)
-		c.Exists = true
-		if service := w.ClientConfig.Service; service != nil && service.Namespace == cluster.Namespace {
-			c.entries, c.Entries = append(c.entries, w), append(c.Entries, w.Name)
-			c.TrustedCAs[w.Name] = len(check.TrustedCAs(w.ClientConfig.CABundle))
+	for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"} {
+		found, err := inspect.List[admissionv1.MutatingWebhookConfiguration](ctx, cluster, admissionv1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s"), "", metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, read := range found {
+			c := of(kind, read.Name)
+			c.Exists = true
+			for _, w := range read.Webhooks {
+				if service := w.ClientConfig.Service; service != nil && service.Namespace == cluster.Namespace {
+					c.entries, c.Entries = append(c.entries, w), append(c.Entries, w.Name)
+					c.TrustedCAs[w.Name] = len(check.TrustedCAs(w.ClientConfig.CABundle))
+				}
+			}
 		}
 	}
 	for _, a := range replicas {

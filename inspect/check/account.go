@@ -1,48 +1,55 @@
 package check
 
 import (
+	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/pillion-dev/pillion/templates/show"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/pillion-dev/pillion/inspect"
 )
 
-// accountAccepted looks at Pillion's ServiceAccount and at the tokens of the replicas. Access
-// reviews do not tell: they are about the account's name, whether or not it exists.
-func accountAccepted(f *Facts, s Settings) []Finding {
-	created, err := f.Account.Value, f.Account.Err
-	account := strings.TrimPrefix(s.Account, "system:serviceaccount:")
-	const follows = "API servers accept no request of theirs (401): they still inject pods, but repair no label and no caBundle"
-	if isNotFound(err) {
-		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing. The replicas' tokens are not valid without it: %s. Create it again, and then restart the replicas", account, follows), append(s.restore(), s.restart(f))...)}
+// account looks at Pillion's ServiceAccount and at the tokens of the replicas.
+func account(ctx context.Context, in *installation) ([]Finding, error) {
+	name := in.release.Namespace + ":" + in.release.Account()
+	read, err := inspect.Get[corev1.ServiceAccount](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("serviceaccounts"), in.release.Namespace, in.release.Account())
+	if apierrors.IsNotFound(err) {
+		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing, so that API servers accept no request of its replicas (401). Create it again; then this check names the restart", name), in.restore())}, nil
 	}
 	if err != nil {
-		return []Finding{unread(err)}
+		return nil, err
 	}
-	var older, refused []string
-	for _, r := range f.Replicas.Value {
+	all, err := in.replicas()
+	if err != nil {
+		return nil, err
+	}
+	created := read.CreationTimestamp.Time
+	var found []Finding
+	for _, r := range all {
 		switch {
 		case r.Created.Before(created) && !r.Created.IsZero():
-			older = append(older, r.Name)
+			found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and created again at %s: the token of replica %s is of the deleted account", name, created.UTC().Format(time.RFC3339), r.Name), in.restart()))
 		case r.Unauthorized:
-			refused = append(refused, r.Name)
+			found = append(found, failed(fmt.Sprintf("API servers do not accept the token of replica %s. A token ends when the service account %s is deleted, even if it is created again", r.Name, name), in.restart()))
 		}
 	}
-	var found []Finding
-	if len(older) > 0 {
-		found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and created again at %s. The replicas %s still have tokens of the deleted account, and %s", account, created.UTC().Format(time.RFC3339), show.Some(older, mostNamed), follows), s.restart(f)))
-	}
-	if len(refused) > 0 {
-		found = append(found, failed(fmt.Sprintf("the tokens of the replicas %s are not accepted: %s. A token ends when the service account %s is deleted, even if it is created again", show.Some(refused, mostNamed), follows, account), s.restart(f), s.logs()))
-	}
-	if f.Replicas.Err != nil {
-		found = append(found, unread(f.Replicas.Err))
-	}
-	return found
+	return capped(found, "replicas with such tokens"), nil
 }
 
-// restart is the command that gives every replica a new token.
-func (s Settings) restart(f *Facts) string {
-	return fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", s.Namespace, f.Deployment.Value.Name)
+// rights compares the roles and their bindings with those that the chart renders.
+func rights(ctx context.Context, in *installation) ([]Finding, error) {
+	found, n, err := in.compared(ctx, in.restore(), map[string]schema.GroupVersionResource{
+		"Role":               rbacv1.SchemeGroupVersion.WithResource("roles"),
+		"RoleBinding":        rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
+		"ClusterRole":        rbacv1.SchemeGroupVersion.WithResource("clusterroles"),
+		"ClusterRoleBinding": rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
+	})
+	if err == nil && n == 0 {
+		return skipped("not looked at: the chart makes no roles (rbac.create=false); a replica that lacks a right says so"), nil
+	}
+	return found, err
 }

@@ -1,12 +1,16 @@
 package check
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
-	"github.com/pillion-dev/pillion/controller/rights"
+	pillionrights "github.com/pillion-dev/pillion/controller/rights"
+	"github.com/pillion-dev/pillion/inspect"
 )
 
 // Result is how a check ended.
@@ -22,118 +26,55 @@ const (
 	Failed  Result = "failed"
 )
 
-// severity orders results, the worst highest.
-var severity = map[Result]int{OK: 0, Skipped: 1, Warning: 2, Failed: 3}
+// severity orders results, the worst last.
+var severity = []Result{OK, Skipped, Warning, Failed}
 
 // Finding is one thing that a check found.
 type Finding struct {
 	Result Result `json:"result"`
-	// Says is a sentence that names the object, what is wrong, and what follows from it.
-	Says string `json:"says"`
-	// Remedy has the commands that help, in order. A reader can run them as they are, but for
+	// Message is a sentence that names the object and the fault.
+	Message string `json:"message"`
+	// Remedy is the command that helps, or that shows more. A reader can run it as it is, but for
 	// words in capitals.
-	Remedy []string `json:"remedy,omitempty"`
-	// Unseen says that there is something to judge, and that the user lacks the right to look.
+	Remedy string `json:"remedy,omitempty"`
+	// Unseen: the user lacks the right to look at something that is there.
 	Unseen bool `json:"unseen,omitempty"`
 }
 
 // Check is one question about an installation.
 type Check struct {
-	About
-	// judge returns what it finds; nothing if all is well.
-	judge func(f *Facts, s Settings) []Finding
-	// needs are the facts without which it cannot tell.
-	needs []need
+	Name string
+	// Description holds if nothing is found. Hint names the consequence of a failure.
+	Description, Hint string
+	// run reads and judges. An error says what could not be read.
+	run func(ctx context.Context, in *installation) ([]Finding, error)
 }
-
-// About names a check.
-type About struct {
-	// Section is the heading that it stands under, Name how scripts find it.
-	Section string `json:"section"`
-	Name    string `json:"name"`
-	// Well is the sentence that holds if nothing is found.
-	Well string `json:"-"`
-}
-
-// need returns why a fact is not known, or nil.
-type need func(f *Facts) error
-
-func asked(f *Facts) error         { return cmp.Or(f.Templates.Err, f.Namespaces.Err) }
-func budgets(f *Facts) error       { return f.Budgets.Err }
-func denied(f *Facts) error        { return f.Denied.Err }
-func deployment(f *Facts) error    { return f.Deployment.Err }
-func floors(f *Facts) error        { return f.Floors.Err }
-func networks(f *Facts) error      { return f.Networks.Err }
-func pods(f *Facts) error          { return f.Pods.Err }
-func policies(f *Facts) error      { return f.Policies.Err }
-func replicas(f *Facts) error      { return f.Replicas.Err }
-func templatesRead(f *Facts) error { return f.Templates.Err }
-func webhooks(f *Facts) error      { return f.Webhooks.Err }
-func worn(f *Facts) error          { return f.Worn.Err }
-
-func ask(section, name, well string, judge func(f *Facts, s Settings) []Finding, needs ...need) Check {
-	return Check{About{section, name, well}, judge, needs}
-}
-
-// found asks the check.
-func (c Check) found(f *Facts) []Finding {
-	for _, need := range c.needs {
-		if err := need(f); err != nil {
-			return []Finding{unread(err)}
-		}
-	}
-	return c.judge(f, f.Settings.Value)
-}
-
-// The sections of a report.
-const (
-	sectionKubernetes   = "Kubernetes"
-	sectionInstallation = "Installation"
-	sectionRights       = "Rights"
-	sectionRegistration = "Registration"
-	sectionTemplates    = "Templates"
-	sectionNamespaces   = "Namespaces"
-	sectionNeighbours   = "Neighbours"
-)
 
 // All returns the checks in the order of a report.
 func All() []Check {
 	return []Check{
-		ask(sectionKubernetes, "api-server", "the API server answers, with a version that Pillion supports", apiServer),
-		ask(sectionInstallation, "deployment", "Pillion's Deployment is there, and its replicas are available", deploymentAvailable),
-		ask(sectionInstallation, "release", "no operation of Helm was interrupted", releaseSettled, settings),
-		ask(sectionInstallation, "service", "Pillion's Service leads to its pods", serviceLeads, settings, deployment),
-		ask(sectionInstallation, "replicas", "every replica is ready, and answers with its metrics", replicasReady, settings, replicas),
-		ask(sectionInstallation, "versions", "all replicas and this pillion have the same version", sameVersion, settings, answering),
-		ask(sectionInstallation, "caches", "the replicas know what the API server has", cachesCurrent, settings, answering),
-		ask(sectionInstallation, "disruption", "a budget for disruptions lets one replica go at a time", disruptionBudget, settings, deployment, budgets),
-		ask(sectionInstallation, "network", "no NetworkPolicy keeps API servers from Pillion", networkOpen, settings, deployment, networks),
-		ask(sectionRights, "account", "Pillion's service account is there, and API servers accept the replicas' tokens", accountAccepted, settings),
-		ask(sectionRights, "server-rights", "Pillion's service account has the rights that it needs", serverRights, settings, denied),
-		ask(sectionRights, "policies", "the chart's admission policies are there, and deny", policiesThere, settings, policies),
-		ask(sectionRegistration, "configurations", "the webhook configurations are there", configurationsThere, settings, webhooks),
-		ask(sectionRegistration, "entries", "their entries call Pillion as the chart has it", entriesAsMade, settings, webhooks),
-		ask(sectionRegistration, "ca-bundles", "their caBundles verify every replica", bundlesVerify, settings, webhooks),
-		ask(sectionRegistration, "certificates", "no certificate ends soon, and none fails to be replaced", certificatesLast, settings, answering),
-		ask(sectionRegistration, "proof", "pods through the API server have come back injected", proofHolds, settings),
-		ask(sectionTemplates, "crd", "the CRDs of templates are established, and have one stored version", crdSound, settings),
-		ask(sectionTemplates, "templates", "every template compiles, and all replicas apply the same", templatesGood, settings, templatesRead),
-		ask(sectionTemplates, "template-names", "namespaces name only templates that are there", namesKnown, settings, asked, worn),
-		ask(sectionTemplates, "exceptions", "no exception of a required template has ended", exceptionsLast, settings, templatesRead),
-		ask(sectionTemplates, "required-policies", "the admission policies of required templates are as the templates are now", floorsCurrent, settings, floors),
-		ask(sectionNamespaces, "labels", "namespaces that ask for sidecars have the label that API servers need", labelsThere, settings, asked),
-		ask(sectionNamespaces, "labels-by-hand", "no label set by hand contradicts what its namespace asks for", labelsByHand, settings, asked),
-		ask(sectionNamespaces, "dependence", "always: it says how many namespaces and pods depend on Pillion, and what happens while it does not answer", dependence, settings, asked, pods),
-		ask(sectionNeighbours, "injectors", "no other injector adds the same sidecar to a pod", injectorsApart, settings, webhooks, asked),
-		ask(sectionNeighbours, "autoscalers", "no VerticalPodAutoscaler changes the resources of sidecars", autoscalersApart, settings, webhooks),
-		ask(sectionNeighbours, "order", "no other webhook changes the same pods after Pillion", lastInOrder, settings, webhooks, asked),
-		ask(sectionNeighbours, "webhooks", "no other webhook can keep Pillion's pods from starting", webhooksApart, settings, webhooks),
+		{"api-server", "the API server answers, with a version that Pillion supports", "Nothing else can be told before.", apiServer},
+		{"deployment", "Pillion's Deployment is there, and its replicas are available", "While no replica answers, pods come without their sidecars, and are refused in enforced namespaces.", deployment},
+		{"replicas", "every replica is ready, of the version of this pillion, and knows the cluster as it is", "What a pod gets depends on the replica that answers.", replicas},
+		{"account", "Pillion's service account is there, and API servers accept the replicas' tokens", "Replicas without a valid token still inject pods, but restore no label and no caBundle.", account},
+		{"rights", "the roles of Pillion's service account are there, as the chart renders them", "The log of the replicas says what they cannot do.", rights},
+		{"policies", "the chart's admission policies are there, as the chart renders them", "They hold Pillion's token to what it needs, and keep namespace owners from setting Pillion's labels.", policies},
+		{"crds", "the CRDs of templates are established, and as new as the server", "Replicas that run keep their templates; replicas that start have none.", crds},
+		{"registration", "API servers call Pillion by the objects that the chart renders", "API servers know Pillion by these objects alone: what is left out is not injected or not verified.", registration},
+		{"certificates", "the caBundles verify every replica, and no certificate ends soon", "API servers do not call a Pillion that they cannot verify.", certificates},
+		{"proof", "a pod that the API server creates by dry run comes back with its sidecar", "Pods of other namespaces may go without theirs, too.", proven},
+		{"templates", "every template compiles and is accepted, and all replicas apply the same", "Pods that want a template with a mistake are treated by its onError.", allTemplates},
+		{"template-names", "namespaces name only templates that are there", "Pods that ask for a template that is not there are refused.", templateNames},
+		{"required-policies", "the admission policies of required templates are as the templates are", "API servers may refuse pods that Pillion injects, and let others pass.", requiredPolicies},
+		{"labels", "namespaces have the labels that their annotations and the templates ask for", "API servers call Pillion for namespaces with its labels.", namespaceLabels},
 	}
 }
 
 // Outcome is a check with its result.
 type Outcome struct {
-	About
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Hint        string `json:"-"`
 	// Result is the worst of the findings, OK without any.
 	Result   Result    `json:"result"`
 	Findings []Finding `json:"findings,omitempty"`
@@ -169,60 +110,104 @@ func (r Report) Sound(strict bool) bool {
 	return r.Judged() && r.Count(Failed) == 0 && (!strict || r.Count(Warning)+r.Count(Skipped) == 0)
 }
 
-// Run asks the checks. If the API server does not answer, nothing else can be told.
-func Run(checks []Check, f *Facts) Report {
-	var r Report
-	for _, c := range checks {
-		o := Outcome{About: c.About, Result: OK, Findings: c.found(f)}
-		for _, found := range o.Findings {
-			if severity[found.Result] > severity[o.Result] {
-				o.Result = found.Result
+// timeout bounds all that is read.
+const timeout = time.Minute
+
+// Run asks the checks, those that wait for none at the same time. Version is that of this program.
+func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time.Time) Report {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
+	defer cancel()
+	checks, in := All(), newInstallation(ctx, cluster, version, now)
+	r := Report{Outcomes: []Outcome{checks[0].outcome(ctx, in)}}
+	if r.Count(Failed) > 0 {
+		return r
+	}
+	in.release, in.absent = cluster.Release(ctx)
+	r.Outcomes = append(r.Outcomes, make([]Outcome, len(checks)-1)...)
+	var all sync.WaitGroup
+	for i, c := range checks[1:] {
+		all.Go(func() { r.Outcomes[i+1] = c.outcome(ctx, in) })
+	}
+	all.Wait()
+	for _, o := range r.Outcomes {
+		for i, f := range o.Findings {
+			if f.Result != Skipped { // the rights that are missing are granted elsewhere
+				o.Findings[i].Remedy = cluster.Command(f.Remedy)
 			}
-		}
-		r.Outcomes = append(r.Outcomes, o)
-		if f.Kubernetes.Err != nil && !isMissingRight(f.Kubernetes.Err) {
-			break
 		}
 	}
 	return r
 }
 
-// nothingError is the error of a fact that is not looked at.
-type nothingError struct{ why string }
-
-func (n nothingError) Error() string { return n.why }
-
-func isMissingRight(err error) bool {
-	var missing *rights.MissingError
-	return errors.As(err, &missing)
+// outcome runs the check.
+func (c Check) outcome(ctx context.Context, in *installation) Outcome {
+	o := Outcome{Name: c.Name, Description: c.Description, Hint: c.Hint, Result: OK}
+	if in.absent != nil && c.Name != "deployment" {
+		o.Findings = skipped("not looked at: Pillion's Deployment is not known")
+	} else {
+		findings, err := c.run(ctx, in)
+		if err != nil {
+			findings = append(findings, unread(err))
+		}
+		o.Findings = findings
+	}
+	for _, f := range o.Findings {
+		if slices.Index(severity, f.Result) > slices.Index(severity, o.Result) {
+			o.Result = f.Result
+		}
+	}
+	return o
 }
+
+// failure is an error that is a finding of its own, whichever check meets it.
+type failure struct{ Finding }
+
+func (f failure) Error() string { return f.Message }
 
 // unread returns the finding of something that could not be read.
 func unread(err error) Finding {
-	var nothing nothingError
-	if errors.As(err, &nothing) {
-		return Finding{Result: Skipped, Says: err.Error()}
+	var own failure
+	if errors.As(err, &own) {
+		return own.Finding
 	}
-	var missing *rights.MissingError
-	if errors.As(err, &missing) {
-		return Finding{Result: Skipped, Unseen: true, Says: fmt.Sprintf("not looked at: you lack the right to %s", missing.Right), Remedy: missing.Grant(missing.User)}
+	err = pillionrights.Named(err)
+	var missing *pillionrights.MissingError
+	switch {
+	case errors.As(err, &missing):
+		return Finding{Result: Skipped, Unseen: true, Message: fmt.Sprintf("not looked at: you lack the right to %s", missing.Right), Remedy: strings.Join(missing.Commands(), " && ")}
+	case errors.Is(err, pillionrights.ErrAnonymous):
+		return failed(oneLine(err.Error()), "kubectl config view --minify")
 	}
-	if errors.Is(err, rights.ErrAnonymous) {
-		return Finding{Result: Failed, Says: oneLine(err.Error()), Remedy: []string{"kubectl config view --minify"}}
-	}
-	return Finding{Result: Failed, Says: oneLine(err.Error()), Remedy: []string{"kubectl get --raw '/readyz?verbose'"}}
+	return failed(oneLine(err.Error()), "kubectl get --raw '/readyz?verbose'")
 }
 
-// failed, warning and fine make findings.
-func failed(says string, remedy ...string) Finding {
-	return Finding{Result: Failed, Says: says, Remedy: remedy}
+func failed(message, remedy string) Finding {
+	return Finding{Result: Failed, Message: message, Remedy: remedy}
 }
 
-func warning(says string, remedy ...string) Finding {
-	return Finding{Result: Warning, Says: says, Remedy: remedy}
+func warning(message, remedy string) Finding {
+	return Finding{Result: Warning, Message: message, Remedy: remedy}
 }
 
 // skipped are the findings of a check that has nothing to look at.
-func skipped(why string) []Finding { return []Finding{{Result: Skipped, Says: why}} }
+func skipped(why string) []Finding { return []Finding{{Result: Skipped, Message: why}} }
 
-func fine(says string) Finding { return Finding{Result: OK, Says: says} }
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " ")
+}
+
+const (
+	// mostFindings bounds how many findings of one kind a check tells; the last one says how many
+	// more there are.
+	mostFindings = 5
+	// mostNamed bounds how many names a finding has.
+	mostNamed = 3
+)
+
+// capped leaves out findings beyond the most, and says how many.
+func capped(found []Finding, kind string) []Finding {
+	if more := len(found) - mostFindings; more > 0 {
+		return append(found[:mostFindings:mostFindings], Finding{Result: found[0].Result, Message: fmt.Sprintf("and %d more %s", more, kind)})
+	}
+	return found
+}

@@ -1,12 +1,10 @@
-// Package check judges an installation of Pillion: is it sound, and if not, what is to be done?
+// Package check says whether an installation of Pillion is sound, and which command helps if it is not.
 //
-// In: [Facts], which somebody has read from a cluster, each with the reason if it could not be
-// read. Out: a [Report], in which each [Check] has a result and, where it is not well, what was
-// found and the commands that help. All of it is pure: the same facts and the same time give the
-// same report.
+// In: a cluster, read with the user's own rights. Out: a [Report], in which each [Check] has a result
+// and its findings. A check is a value: a name, a description, a hint, and a function that reads a part
+// of the cluster and judges it in the same place. Reads that several checks need are shared.
 //
-// A new check is one more value in [All], and a line in the table of its test.
+// A new check is one more value in [All], and a row in the table of its test.
 //
-// May import: the API's types, controller/rights, inspect/state, injector with its kept, policy, proof
-// and usage, templates. No net/http and no client.
+// May import: inspect and its imports. No net/http, and nothing of certs, webhook and rollout.
 package check

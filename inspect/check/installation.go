@@ -1,255 +1,147 @@
 package check
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	networkingv1 "k8s.io/api/networking/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/version"
-	build "k8s.io/component-base/version"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
-	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates"
 )
 
-var (
-	// nativeSidecars is the oldest Kubernetes that has them.
-	nativeSidecars = version.MajorMinor(1, 29)
-	// OldestKubernetes is the oldest version that Pillion is tested on, and that its chart installs on.
-	OldestKubernetes = version.MajorMinor(1, 35)
-	// NewestKubernetes is the newest version that the libraries of this build know.
-	NewestKubernetes = version.MustParseMajorMinor(build.DefaultKubeBinaryVersion)
-)
+// installation has the reads that several checks share. Each function reads once.
+type installation struct {
+	cluster *inspect.Cluster
+	version string
+	now     time.Time
+	// release is Pillion's Deployment, absent says why it is not known.
+	release inspect.Release
+	absent  error
 
-func apiServer(f *Facts, _ Settings) []Finding {
-	switch err := f.Kubernetes.Err; {
-	case apierrors.IsUnauthorized(err):
-		return []Finding{failed(fmt.Sprintf("the API server does not accept your credentials, which may have ended: %s", oneLine(err.Error())), "kubectl config view --minify", "kubectl auth whoami")}
-	case isMissingRight(err):
-		return []Finding{unread(err)}
-	case err != nil:
-		return []Finding{failed(fmt.Sprintf("the API server does not answer: %s", oneLine(err.Error())), "kubectl cluster-info", "kubectl config get-contexts")}
-	}
-	v := f.Kubernetes.Value
-	switch {
-	case v.LessThan(nativeSidecars):
-		return []Finding{failed(fmt.Sprintf("the API server is of version %s, which has no native sidecars: a sidecar would keep a Job from ending. Use Kubernetes %s or later", v, OldestKubernetes), "kubectl version")}
-	case v.LessThan(OldestKubernetes):
-		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", v, OldestKubernetes), "kubectl version")}
-	case v.GreaterThan(NewestKubernetes):
-		return []Finding{fine(fmt.Sprintf("the API server is of version %s; this pillion knows the fields of pods up to %s, and leaves newer ones as they are", v, NewestKubernetes))}
-	}
-	return nil
+	replicas   func() ([]state.Replica, error)
+	rendered   func() ([]unstructured.Unstructured, error)
+	namespaces func() ([]labels.Namespace, error)
+	// templates are those in force, as this program compiles them, with those of namespaces.
+	templates func() (*templates.Set, error)
 }
 
-// settings returns why the settings are not known. Without them most checks cannot tell anything.
-func settings(f *Facts) error {
-	switch err := f.Settings.Err; {
-	case errors.Is(err, ErrAbsent):
-		return nothingError{"not looked at: Pillion's Deployment was not found"}
-	case err != nil && !isMissingRight(err):
-		return nothingError{"not looked at: Pillion's Deployment could not be read"}
-	default:
-		return err
-	}
-}
-
-func deploymentAvailable(f *Facts, s Settings) []Finding {
-	switch err := f.Settings.Err; {
-	case errors.Is(err, ErrAbsent):
-		return []Finding{failed(err.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion", "pillion check --pillion-namespace NAMESPACE", "pillion check --pillion-namespace NAMESPACE --pillion-selector app.kubernetes.io/instance=RELEASE")}
-	case err != nil:
-		return []Finding{unread(err)}
-	case f.Deployment.Err != nil:
-		return []Finding{unread(f.Deployment.Err)}
-	}
-	d := f.Deployment.Value
-	if d.Given {
-		return skipped("not looked at: --replica names other replicas to ask")
-	}
-	pods := fmt.Sprintf("kubectl -n %s get pods -l %s", s.Namespace, s.selector())
-	describe := fmt.Sprintf("kubectl -n %s describe pods -l %s", s.Namespace, s.selector())
-	switch {
-	case d.Wanted == 0:
-		return []Finding{failed(fmt.Sprintf("Deployment %s wants no replica: pods come without their sidecars, and are refused in enforced namespaces", d.Name), fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=2", s.Namespace, d.Name))}
-	case d.Available == 0:
-		return []Finding{failed(fmt.Sprintf("none of the %d replicas of Deployment %s is available: pods come without their sidecars, and are refused in enforced namespaces", d.Wanted, d.Name), pods, describe)}
-	case d.Available < d.Wanted:
-		return []Finding{warning(fmt.Sprintf("%d of %d replicas of Deployment %s are available", d.Available, d.Wanted, d.Name), pods, describe)}
-	case d.Updated < d.Wanted:
-		return []Finding{warning(fmt.Sprintf("%d of %d replicas of Deployment %s are of its newest version", d.Updated, d.Wanted, d.Name), fmt.Sprintf("kubectl -n %s rollout status deployment %s", s.Namespace, d.Name))}
-	case d.Wanted == 1:
-		return []Finding{warning(fmt.Sprintf("Deployment %s has one replica: while it is replaced, pods of enforced namespaces wait", d.Name), fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=2", s.Namespace, d.Name))}
-	}
-	return nil
-}
-
-func serviceLeads(f *Facts, s Settings) []Finding {
-	service := f.Service.Value
-	if isNotFound(f.Service.Err) {
-		return []Finding{failed(fmt.Sprintf("there is no Service %s in namespace %s, so API servers cannot reach Pillion", s.Service, s.Namespace), s.restore()...)}
-	}
-	if f.Service.Err != nil {
-		return []Finding{unread(f.Service.Err)}
-	}
-	d := f.Deployment.Value
-	for key, want := range service.Spec.Selector {
-		if d.PodLabels[key] != want {
-			return []Finding{failed(fmt.Sprintf("Service %s selects pods with %s=%s, and those of Deployment %s have not this label", s.Service, key, want, d.Name), s.replace())}
-		}
-	}
-	for _, port := range service.Spec.Ports {
-		if port.Port == webhookServicePort {
-			return nil
-		}
-	}
-	return []Finding{failed(fmt.Sprintf("Service %s has no port 443, which API servers call", s.Service), s.replace())}
-}
-
-// answering returns the replicas that answer.
-func (f *Facts) answering() []state.Replica {
-	return slices.DeleteFunc(slices.Clone(f.Replicas.Value), func(r state.Replica) bool { return !r.Answers })
-}
-
-// answering returns why no replica answers, nil if one does.
-func answering(f *Facts) error {
-	switch {
-	case f.Replicas.Err != nil:
-		return f.Replicas.Err
-	case len(f.Replicas.Value) == 0:
-		return nothingError{"not looked at: no replica runs that could be asked"}
-	case len(f.answering()) == 0:
-		return nothingError{"not looked at: no replica answers"}
-	}
-	return nil
-}
-
-func replicasReady(f *Facts, s Settings) []Finding {
-	all := f.Replicas.Value
-	if len(all) == 0 {
-		return []Finding{failed(fmt.Sprintf("no pod of Pillion runs in namespace %s", s.Namespace), fmt.Sprintf("kubectl -n %s describe pods -l %s", s.Namespace, s.selector()))}
-	}
-	var found []Finding
-	for _, r := range all {
-		logs, metrics := fmt.Sprintf("kubectl -n %s logs %s", s.Namespace, r.Name), fmt.Sprintf("kubectl get --raw /api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", s.Namespace, r.Name)
-		if f.Deployment.Value.Given { // the replicas are URLs
-			logs, metrics = s.logs(), "curl "+r.Name+"/metrics"
-		}
-		switch {
-		case r.Missing != "":
-			found = append(found, failed(fmt.Sprintf("replica %s is not ready: %s", r.Name, oneLine(r.Missing)), logs))
-		case !r.Answers:
-			found = append(found, failed(fmt.Sprintf("replica %s gives no metrics", r.Name), metrics))
-		}
-	}
-	return found
-}
-
-func oneLine(text string) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " ")
-}
-
-func sameVersion(f *Facts, s Settings) []Finding {
-	all := f.answering()
-	by := map[string][]string{}
-	for _, r := range all {
-		if r.Version != "" {
-			by[r.Version] = append(by[r.Version], r.Name)
-		}
-	}
-	versions := slices.Sorted(maps.Keys(by))
-	switch {
-	case len(versions) == 0:
-		return skipped("not looked at: no replica says which version it has")
-	case len(versions) > 1:
-		return []Finding{warning(fmt.Sprintf("the replicas are of the versions %s: what a pod gets depends on the replica that answers", strings.Join(versions, ", ")), fmt.Sprintf("kubectl -n %s rollout status deployment -l %s", s.Namespace, s.selector()))}
-	case versions[0] != f.Version:
-		return []Finding{warning(fmt.Sprintf("the replicas are of version %s, and this pillion is %s: it compiles the library's templates as its own version has them. Use the pillion of the replicas' version", versions[0], f.Version),
-			fmt.Sprintf("kubectl -n %s get deployments -l %s -o wide", s.Namespace, s.selector()))}
-	}
-	return nil
-}
-
-// oldCache is an age of a cache that no healthy replica has: it checks every few seconds.
-const oldCache = 30 * time.Second
-
-func cachesCurrent(f *Facts, s Settings) []Finding {
-	all := f.answering()
-	var found []Finding
-	for _, r := range all {
-		for _, cache := range slices.Sorted(maps.Keys(r.CacheAgeSeconds)) {
-			if age := time.Duration(r.CacheAgeSeconds[cache] * float64(time.Second)); age > oldCache {
-				found = append(found, warning(fmt.Sprintf("replica %s knew %s for certain %s ago: it does not reach the API server, or its watch fell silent", r.Name, cache, age.Round(time.Second)), s.logs()))
+func newInstallation(ctx context.Context, cluster *inspect.Cluster, version string, now time.Time) *installation {
+	in := &installation{cluster: cluster, version: version, now: now}
+	in.replicas = sync.OnceValues(func() ([]state.Replica, error) { return cluster.Replicas(ctx) })
+	in.rendered = sync.OnceValues(func() ([]unstructured.Unstructured, error) { return in.readRendered(ctx) })
+	in.namespaces = sync.OnceValues(func() (all []labels.Namespace, err error) {
+		keys := []string{templates.InjectionLabel(in.release.Prefix), templates.RequiredLabel(in.release.Prefix)}
+		err = cluster.EachName(ctx, inspect.NamespacesResource, func(ns *metav1.PartialObjectMetadata) {
+			if ns.DeletionTimestamp == nil {
+				all = append(all, labels.Owned(ns, keys))
 			}
-		}
-	}
-	return found
-}
-
-func disruptionBudget(f *Facts, s Settings) []Finding {
-	d := f.Deployment.Value
-	covered := false
-	for _, b := range f.Budgets.Value {
-		if !selects(b.Spec.Selector, d.PodLabels) {
-			continue
-		}
-		covered = true
-		if b.Status.DisruptionsAllowed == 0 && d.Available > 0 && d.Available >= d.Wanted {
-			return []Finding{warning(fmt.Sprintf("PodDisruptionBudget %s lets no replica go, although all are available: the drain of a node waits forever", b.Name), fmt.Sprintf("kubectl -n %s describe pdb %s", s.Namespace, b.Name))}
-		}
-	}
-	if !covered && d.Wanted > 1 {
-		remedy := fmt.Sprintf("kubectl -n %s create pdb %s --selector=%s --max-unavailable=1", s.Namespace, d.Name, s.selector())
-		if s.Release != "" { // Helm takes over no object that it did not make
-			remedy = fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set podDisruptionBudget.enabled=true", s.Namespace, s.Release)
-		}
-		return []Finding{warning("no PodDisruptionBudget covers Pillion's pods: the drain of nodes may take all replicas at once", remedy)}
-	}
-	return nil
-}
-
-// webhookServicePort is the port of Pillion's Service that API servers call.
-const webhookServicePort int32 = 443
-
-// WebhookPort is the name of the port of Pillion's container that API servers reach by its Service.
-const WebhookPort = "webhook"
-
-func networkOpen(f *Facts, s Settings) []Finding {
-	d := f.Deployment.Value
-	policies := f.Networks.Value
-	var selecting []string
-	for _, p := range policies {
-		ingress := len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
-		if !ingress || !selects(&p.Spec.PodSelector, d.PodLabels) {
-			continue
-		}
-		selecting = append(selecting, p.Name)
-		if slices.ContainsFunc(p.Spec.Ingress, func(rule networkingv1.NetworkPolicyIngressRule) bool { return opens(rule, d.WebhookPort) }) {
-			return nil // policies add up
-		}
-	}
-	if len(selecting) == 0 {
-		return nil
-	}
-	remedy := []string{fmt.Sprintf("kubectl -n %s describe networkpolicy %s", s.Namespace, selecting[0])}
-	if s.Release != "" {
-		remedy = append([]string{fmt.Sprintf("helm -n %s upgrade %s CHART --reset-then-reuse-values --set networkPolicy.enabled=true", s.Namespace, s.Release)}, remedy...)
-	}
-	return []Finding{failed(fmt.Sprintf("the NetworkPolicies of Pillion's pods (%s) let nothing in to the port %d, which API servers call; networkPolicy.enabled=true adds one that does", show.Some(selecting, mostNamed), d.WebhookPort), remedy...)}
-}
-
-// opens reports whether a rule opens the webhook's port, which has this number, to somebody.
-func opens(rule networkingv1.NetworkPolicyIngressRule, number int32) bool {
-	return len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool {
-		if p.Port == nil || *p.Port == intstr.FromString(WebhookPort) || *p.Port == intstr.FromInt32(number) {
-			return true
-		}
-		return p.EndPort != nil && p.Port.IntVal <= number && number <= *p.EndPort
+		})
+		return all, err
 	})
+	in.templates = sync.OnceValues(func() (*templates.Set, error) {
+		s, err := cluster.SettingsOf(ctx, in.release)
+		if err != nil || !in.release.NamespacedTemplates {
+			return s.Templates, err
+		}
+		own, err := cluster.OwnTemplates(ctx, s.Compile)
+		return s.Templates.WithNamespaces(own), err
+	})
+	return in
+}
+
+// readRendered reads the objects that the chart renders for the installation's values, from its
+// ConfigMap.
+func (in *installation) readRendered(ctx context.Context) ([]unstructured.Unstructured, error) {
+	name := in.release.Service + "-rendered"
+	config, err := inspect.Get[corev1.ConfigMap](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("configmaps"), in.release.Namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil, failure{failed(fmt.Sprintf("the ConfigMap %s is missing in namespace %s. It has the objects as the chart renders them, so edits cannot be found", name, in.release.Namespace), in.restore())}
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []unstructured.Unstructured
+	for document := range strings.SplitSeq(config.Data["objects.yaml"], "\n---") {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			return nil, fmt.Errorf("reading the ConfigMap %s in namespace %s: %w", name, in.release.Namespace, err)
+		}
+		if len(object) > 0 {
+			all = append(all, unstructured.Unstructured{Object: object})
+		}
+	}
+	return all, nil
+}
+
+// helmRelease returns the name of the Helm release, "" if Helm did not install Pillion.
+func (in *installation) helmRelease() string {
+	name, _ := in.release.Helm()
+	return name
+}
+
+// restore is the command that brings back objects of the release that somebody took away: a rollback
+// to the revision that is installed.
+func (in *installation) restore() string {
+	name, serverSide := in.release.Helm()
+	if name == "" {
+		return "kubectl apply -f MANIFESTS"
+	}
+	command := fmt.Sprintf("helm -n %[1]s rollback %[2]s $(helm -n %[1]s history %[2]s --max 1 | awk 'END {print $1}')", in.release.Namespace, name)
+	if serverSide {
+		command += " --force-conflicts"
+	}
+	return command
+}
+
+// replace is the command that takes back edits of the objects that the chart renders. A rollback does
+// not: Helm leaves alone the items of lists and the fields that none of its manifests has named.
+// caBundles stay, which the chart leaves to others, so that pods may come meanwhile.
+func (in *installation) replace() string {
+	return fmt.Sprintf(`kubectl -n %s get configmap %s-rendered -o jsonpath='{.data.objects\.yaml}' | kubectl create -f - -l app.kubernetes.io/component=registration --dry-run=client -o json | sed 's|"clientConfig": {|&"caBundle":"'`+
+		`$(kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[*].webhooks[?(@.name=="enforced.%s")].clientConfig.caBundle}')'",|' | kubectl replace -f -`, in.release.Namespace, in.release.Service, in.release.Prefix)
+}
+
+// logs is the command that prints the replicas' logs.
+func (in *installation) logs() string {
+	return fmt.Sprintf("kubectl -n %s logs -l %s --tail=100 --prefix", in.release.Namespace, in.selector())
+}
+
+// restart is the command that starts the replicas anew.
+func (in *installation) restart() string {
+	return fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", in.release.Namespace, in.release.Deployment.Name)
+}
+
+// selector selects the pods of the release.
+func (in *installation) selector() string {
+	if name := in.helmRelease(); name != "" {
+		return "app.kubernetes.io/instance=" + name
+	}
+	return "app.kubernetes.io/name=pillion"
+}
+
+// pillion returns a command of pillion that reads this installation.
+func (in *installation) pillion(command string) string {
+	if in.release.Namespace != injector.DefaultNamespace {
+		command += " --pillion-namespace " + in.release.Namespace
+	}
+	return command + in.prefixFlag()
+}
+
+// prefixFlag is the flag that tells a command of pillion the prefix, with a space before it.
+func (in *installation) prefixFlag() string {
+	if in.release.Prefix == templates.DefaultPrefix {
+		return ""
+	}
+	return " --annotation-prefix " + in.release.Prefix
 }

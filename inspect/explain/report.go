@@ -3,12 +3,12 @@ package explain
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/offline/predict"
 )
 
@@ -79,8 +79,6 @@ type Pod struct {
 	// Troubles are what refuses the pod after its injection.
 	Troubles []predict.Trouble `json:"troubles"`
 	Notes    []Note            `json:"notes"`
-	// Chain are the webhooks and policies that the pod meets. It is nil where nobody asked.
-	Chain *chain.Chain `json:"chain,omitempty"`
 }
 
 // Called says whether API servers call Pillion.
@@ -123,10 +121,22 @@ type Running struct {
 	Current int `json:"current"`
 	// Behind are the pods that are not as a new one would be, each with a sentence.
 	Behind []RunningPod `json:"behind"`
-	// Remedy is the command that replaces them.
-	Remedy string `json:"remedy,omitempty"`
+	// Replace: a new pod in place of one of them would be up to date. Remedy is the command for that.
+	Replace bool   `json:"-"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Failure is the newest one of their creation. It is nil if none is known.
+	Failure *Failure `json:"failure,omitempty"`
 	// Unread says why the pods are not known.
 	Unread *Note `json:"unread,omitempty"`
+}
+
+// Failure is the event by which a controller tells that it could not create a pod.
+type Failure struct {
+	At time.Time `json:"at"`
+	// About is the controller's object, as KIND/NAME.
+	About   string `json:"about"`
+	Count   int    `json:"count"`
+	Message string `json:"message"`
 }
 
 // RunningPod is one pod and how it differs.
@@ -139,11 +149,13 @@ type RunningPod struct {
 type DryRun struct {
 	Allowed bool `json:"allowed"`
 	// Says is a sentence: what the pod came back with, or why it was refused.
-	Says     string   `json:"says"`
-	Warnings []string `json:"warnings,omitempty"`
+	Says string `json:"says"`
+	// Templates are those that the pod came back with.
+	Templates []string `json:"templates,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
 }
 
 // Refused reports whether one of the pods does not come to be.
 func (r Report) Refused() bool {
-	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Refused || p.DryRun != nil && !p.DryRun.Allowed })
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Refused })
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -76,9 +77,6 @@ func (p Pod) text(l *layout) {
 	p.running(l)
 	p.dryRun(l)
 	p.says(l)
-	if p.Chain != nil {
-		chainText(l, *p.Chain)
-	}
 }
 
 func (p Pod) colour() colour {
@@ -279,6 +277,9 @@ func (p Pod) running(l *layout) {
 		return
 	}
 	l.heading("Its pods now")
+	if f := r.Failure; f != nil {
+		l.text(2, fmt.Sprintf("%s: a pod could not be created, last at %s (times: %d): %s", f.About, f.At.UTC().Format(time.RFC3339), f.Count, f.Message), red)
+	}
 	if r.Unread != nil {
 		r.Unread.text(l, 2, "")
 		return
@@ -300,11 +301,11 @@ func (p Pod) dryRun(l *layout) {
 		return
 	}
 	l.heading("The API server's answer to a dry run")
-	c := green
-	if !d.Allowed {
-		c = red
+	if d.Allowed {
+		l.text(2, d.Says, green)
+	} else {
+		l.text(2, d.Says, red)
 	}
-	l.text(2, d.Says, c)
 	for _, w := range d.Warnings {
 		l.text(2, "warning: "+w, yellow)
 	}
@@ -323,7 +324,7 @@ func (p Pod) says(l *layout) {
 			l.text(0, "warning: "+w, yellow)
 		}
 	}
-	if p.Message != "" {
+	if p.Message != "" && p.DryRun == nil {
 		l.text(0, "refused: "+p.Message, red)
 	}
 	for _, t := range p.Troubles {

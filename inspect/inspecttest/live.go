@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -95,8 +94,8 @@ var TeamsRights = []string{"list deployments pillion-system", "get mutatingwebho
 func Live(t testing.TB, manifests string, pods []map[string]any, forbidden ...string) *inspect.Live {
 	t.Helper()
 	served := inspect.Served{
-		Values: "/etc/pillion/values/values.yaml", Templates: []string{"/etc/pillion/templates"}, ForeignSidecars: templates.DefaultForeignSidecars(),
-		Needs: check.Needs{Settings: check.Settings{Prefix: templates.DefaultPrefix, Excluded: inspect.DefaultExcluded[:2:2], Mutating: []string{"pillion"}, ClusterTemplates: true}},
+		Prefix: templates.DefaultPrefix, Mutating: []string{"pillion"}, ServedNamespaces: inspect.ServedNamespaces{Excluded: inspect.DefaultExcluded[:2:2]},
+		ServedTemplates: inspect.ServedTemplates{Values: "/etc/pillion/values/values.yaml", Templates: []string{"/etc/pillion/templates"}, ForeignSidecars: templates.DefaultForeignSidecars(), ClusterTemplates: true},
 	}
 	live, err := Cluster(t, manifests, Options{
 		Place: inspect.Place{Namespace: "pillion-system"}, Pods: pods, Forbidden: forbidden, Serve: func(corev1.Container) (inspect.Served, error) { return served, nil },

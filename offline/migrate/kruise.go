@@ -10,7 +10,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/directive"
 )
 
-const rolledOut = "a template does not update running pods: 'pillion rollout TEMPLATE --in-place' does, in waves"
+const rolledOut = "a template does not update running pods: 'pillion rollout TEMPLATE --in-place' does"
 
 // sidecarSetFields are those of SidecarSetSpec, in apis/apps/v1alpha1 and v1beta1 of kruise.
 var sidecarSetFields = map[string]rule{

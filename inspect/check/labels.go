@@ -1,0 +1,97 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/show"
+)
+
+// namespaceLabels compares the labels of namespaces with their annotations and with the templates.
+func namespaceLabels(_ context.Context, in *installation) ([]Finding, error) {
+	set, err := in.templates()
+	if err != nil {
+		return nil, err
+	}
+	namespaces, err := in.namespaces()
+	if err != nil {
+		return nil, err
+	}
+	states, err := in.replicas()
+	if err != nil {
+		return nil, err
+	}
+	proven := slices.ContainsFunc(states, func(r state.Replica) bool { return r.EnforcementProven != nil && *r.EnforcementProven })
+	found := in.missingLabels(set, namespaces, proven)
+	var byHand []Finding
+	for _, ns := range namespaces {
+		byHand = append(byHand, in.labelsOf(set, ns, proven)...)
+	}
+	return append(found, capped(byHand, "namespaces with such labels")...), nil
+}
+
+// missingLabels finds the namespaces that lack a label which Pillion would set.
+func (in *installation) missingLabels(set *templates.Set, namespaces []labels.Namespace, proven bool) (found []Finding) {
+	lacking := map[string][]string{}
+	var open []string
+	for _, ns := range namespaces {
+		for _, change := range in.release.Labels().Changes(set, proof.Enforcement{Enforce: proven}, ns) {
+			switch {
+			case change.From == "":
+				lacking[change.Key] = append(lacking[change.Key], ns.Name)
+			case change.Value == templates.InjectionEnforced && len(ns.Forged) == 0:
+				open = append(open, ns.Name)
+			}
+		}
+	}
+	canPatch := fmt.Sprintf("kubectl auth can-i patch namespaces --as=system:serviceaccount:%s:%s", in.release.Namespace, in.release.Account())
+	for _, key := range []string{templates.InjectionLabel(in.release.Prefix), templates.RequiredLabel(in.release.Prefix)} {
+		if names := lacking[key]; len(names) > 0 {
+			found = append(found, failed(fmt.Sprintf("these namespaces (%s) lack the label %s. Pillion sets it within a second if it runs and may patch namespaces", show.Some(names, mostNamed), key), canPatch))
+		}
+	}
+	if len(open) > 0 {
+		found = append(found, warning(fmt.Sprintf("these namespaces (%s) are not enforced although Pillion has proven itself: while it is down, their pods come without sidecars. Pillion changes the label within a second if the API server takes the write", show.Some(open, mostNamed)), in.logs()))
+	}
+	return found
+}
+
+// labelsOf finds the labels of a namespace that contradict its annotation.
+func (in *installation) labelsOf(set *templates.Set, ns labels.Namespace, proven bool) (found []Finding) {
+	key, inject := templates.InjectionLabel(in.release.Prefix), templates.InjectKey(in.release.Prefix)
+	for _, forged := range ns.Forged {
+		found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, labels.FieldManager(in.release.Prefix)),
+			fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, forged)))
+	}
+	injection, there := ns.Labels[key]
+	value, present := ns.Annotations[inject]
+	ask, err := policy.ParseAsk(value, present, policy.Namespace)
+	asks := err == nil && (ask.Mode == policy.Default || len(ask.Names) > 0)
+	byHand := slices.Contains(ns.ByHand, key)
+	takeOff := fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, key)
+	add := func(remedy, format string, args ...any) {
+		found = append(found, warning(fmt.Sprintf(format, args...), remedy))
+	}
+	switch {
+	case slices.Contains(in.release.Excluded, ns.Name):
+		if present {
+			add(fmt.Sprintf("kubectl annotate namespace %s %s-", ns.Name, inject), "namespace %s asks for sidecars, but Pillion excludes it (excludedNamespaces)", ns.Name)
+		}
+	case !there:
+	case !slices.Contains([]string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}, injection):
+		add(takeOff, "namespace %s has the label %s=%s, which is not recognised; allowed are enabled, enforced and disabled", ns.Name, key, injection)
+	case injection == templates.InjectionDisabled && asks:
+		add(takeOff, "namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, inject, value, key)
+	case injection != templates.InjectionDisabled && ns.Name != in.release.ProofNamespace && byHand && labels.AskedBy(set, ns.Namespace, in.release.Prefix) == labels.Nothing:
+		add(fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, inject, takeOff), "namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection)
+	case injection == templates.InjectionEnabled && asks && proven && byHand:
+		add(takeOff, "namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key)
+	}
+	return found
+}

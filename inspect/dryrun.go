@@ -1,0 +1,68 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/templates"
+)
+
+// addAnswer creates the pod by dry run, and adds the API server's answer. The answer is the verdict
+// wherever the rules say something else.
+func (s *Session) addAnswer(ctx context.Context, explained *explain.Pod, pod map[string]any) error {
+	created, warnings, err := s.Live.create(ctx, explained.Namespace, pod)
+	switch {
+	case missingRight(err) != nil:
+		explained.Notes = append(explained.Notes, lacking("the API server was not asked by dry run: ", err))
+		explained.TrustFailure()
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		explained.Answer(explain.DryRun{Says: "refused: " + err.Error(), Warnings: warnings})
+	default:
+		rec, _ := record.Parse(created, templates.StatusKey(s.Prefix))
+		answer := explain.DryRun{Allowed: true, Says: "admitted, without a template", Templates: slices.Sorted(maps.Keys(rec.Templates)), Warnings: warnings}
+		var versions []string
+		for _, name := range answer.Templates {
+			versions = append(versions, fmt.Sprintf("%s (version %s)", name, rec.Hash(name)))
+		}
+		if len(versions) > 0 {
+			answer.Says = "admitted, with " + strings.Join(versions, ", ")
+		}
+		explained.Answer(answer)
+	}
+	return nil
+}
+
+// create creates the pod by dry run, under another name.
+func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
+	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(pod)}
+	u.SetAPIVersion("v1")
+	u.SetKind("Pod")
+	if u.GetGenerateName() == "" {
+		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
+	}
+	u.SetName("")
+	u.SetNamespace(namespace) // a sample's is another
+	u.SetResourceVersion("")
+	u.SetUID("")
+	owners := u.GetOwnerReferences()
+	for i := range owners {
+		owners[i].BlockOwnerDeletion = nil // to set it needs a right on the owner
+	}
+	u.SetOwnerReferences(owners)
+	made, warnings, err := c.DryRun(ctx, namespace, &u)
+	if err != nil {
+		return nil, warnings, err
+	}
+	created, err = exactPod(made)
+	return created, warnings, err
+}

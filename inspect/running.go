@@ -1,0 +1,158 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/pillion-dev/pillion/controller/coverage"
+	"github.com/pillion-dev/pillion/injector/drift"
+	"github.com/pillion-dev/pillion/injector/owner"
+	"github.com/pillion-dev/pillion/inspect/explain"
+)
+
+// creator is an object whose controller creates pods of a workload: the workload itself, a ReplicaSet
+// of a Deployment, or a Job of a CronJob.
+type creator struct {
+	kind, name string
+	// old: its pods are of an older pod template, and the Deployment replaces them.
+	old bool
+}
+
+// creatorsOf returns the creators of a workload's pods, by UID.
+func (l *Live) creatorsOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (map[types.UID]creator, error) {
+	all := map[types.UID]creator{workload.GetUID(): {kind: o.Kind, name: o.Name}}
+	between := map[string]schema.GroupVersionResource{"Deployment": resourceOf("apps", "v1", "replicasets"), "CronJob": resourceOf("batch", "v1", "jobs")}[o.Kind]
+	if between.Resource == "" {
+		return all, nil
+	}
+	list, err := l.Objects.Resource(between).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the %s of %s/%s: %w", between.Resource, strings.ToLower(o.Kind), o.Name, err)
+	}
+	for _, m := range list.Items {
+		if of := metav1.GetControllerOf(&m); of != nil && of.UID == workload.GetUID() {
+			all[m.GetUID()] = creator{m.GetKind(), m.GetName(), o.Kind == "Deployment" && owner.Superseded(workload.Object, m.Object)}
+		}
+	}
+	return all, nil
+}
+
+// addRunning adds how the pods of a workload stand, and why its controller could not create one.
+func (s *Session) addRunning(ctx context.Context, explained *explain.Pod, ns Namespace, o Object, workload *unstructured.Unstructured) error {
+	r := &explain.Running{Behind: []explain.RunningPod{}}
+	explained.Running = r
+	creators, err := s.Live.creatorsOf(ctx, ns.Name, o, workload)
+	if err != nil {
+		r.Unread = new(lacking("", err))
+		return nil
+	}
+	if r.Failure, err = s.Live.failure(ctx, ns.Name, creators); err != nil {
+		explained.Notes = append(explained.Notes, lacking("whether pods could not be created is not known: ", err))
+	}
+	if s.Live.Templates == nil {
+		r.Unread = &explain.Note{Says: "whether they are up to date cannot be told without the templates"}
+		return nil
+	}
+	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
+		of, _ := owner.Controller(pod)
+		by, mine := creators[types.UID(of.UID)]
+		if !mine {
+			return nil
+		}
+		return s.add(ctx, r, ns, pod, by)
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		r.Unread = new(lacking("", err))
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
+	}
+	slices.SortFunc(r.Behind, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
+	if r.Replace && o.Restarts {
+		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
+	}
+	return nil
+}
+
+// add adds a pod of a workload.
+func (s *Session) add(ctx context.Context, r *explain.Running, ns Namespace, pod map[string]any, by creator) error {
+	now, _, err := s.compared(ctx, ns, pod)
+	if err != nil || now == nil {
+		return err
+	}
+	r.Pods++
+	says := explain.Behind(now)
+	if refused := drift.Named(now.Templates, drift.Refused); len(refused) > 0 {
+		says = "a new one would be refused"
+	}
+	if dropped := drift.Named(now.Templates, drift.Dropped); says == "" && len(dropped) > 0 {
+		says = "has " + strings.Join(dropped, ", ") + ", and a new one does not get it"
+	}
+	if by.old {
+		says = strings.TrimPrefix(says+"; of an older pod template, by ReplicaSet "+by.name, "; ")
+	}
+	if says == "" {
+		r.Current++
+		return nil
+	}
+	r.Replace = r.Replace || now.Behind() && !by.old
+	name, _, _ := unstructured.NestedString(pod, "metadata", "name")
+	r.Behind = append(r.Behind, explain.RunningPod{Name: name, Says: says})
+	return nil
+}
+
+// podsOf lists the pods that a workload's selector selects, or all where it has none of the usual form.
+func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
+	var of struct {
+		Spec struct {
+			Selector *metav1.LabelSelector `json:"selector"`
+		} `json:"spec"`
+	}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(workload.Object, &of)
+	if selector, wrong := metav1.LabelSelectorAsSelector(of.Spec.Selector); errors.Join(err, wrong) == nil && of.Spec.Selector != nil {
+		return l.podsWith(selector.String())
+	}
+	return l.Pods
+}
+
+// failedCreate is the reason of the event by which a controller tells that it could not create an object.
+const failedCreate = "FailedCreate"
+
+// failure returns the newest event by which a creator tells that it could not create a pod, nil for
+// none. API servers keep events for an hour.
+func (l *Live) failure(ctx context.Context, namespace string, creators map[types.UID]creator) (*explain.Failure, error) {
+	events, err := List[corev1.Event](ctx, l.Cluster, corev1.SchemeGroupVersion.WithResource("events"), namespace, metav1.ListOptions{FieldSelector: "reason=" + failedCreate})
+	if err != nil {
+		return nil, err
+	}
+	var newest *explain.Failure
+	for _, e := range events {
+		by, mine := creators[e.InvolvedObject.UID]
+		if at := lastSeen(e); mine && !by.old && e.Reason == failedCreate && (newest == nil || at.After(newest.At)) {
+			newest = &explain.Failure{At: at, About: strings.ToLower(by.kind) + "/" + by.name, Count: max(1, int(e.Count)), Message: strings.TrimPrefix(e.Message, "(combined from similar events): ")}
+		}
+	}
+	return newest, nil
+}
+
+// lastSeen returns when an event was told last.
+func lastSeen(e corev1.Event) time.Time {
+	if e.Series != nil {
+		return e.Series.LastObservedTime.Time
+	}
+	return slices.MaxFunc([]time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.CreationTimestamp.Time}, time.Time.Compare)
+}

@@ -145,7 +145,7 @@ func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Name
 	if err != nil {
 		return explain.Pod{}, err
 	}
-	in.Outcome, in.Troubles, in.Keys = out.Outcome, out.Troubles, s.keysOf(p, ns, out.Outcome)
+	in.Outcome, in.Keys = out, s.keysOf(p, ns, out)
 	if s.Live == nil {
 		return explain.Of(in), nil
 	}
@@ -183,7 +183,7 @@ func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 // with it. What cannot be read the API server is asked for.
 func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	if s.Live.Templates != nil {
-		explained, err := s.decided(ctx, p, ns.Namespace.Namespace, created, now)
+		explained, err := s.decided(ctx, p, ns.Namespace, created, now)
 		if err != nil || s.Live.Complete {
 			return explained, err
 		}
@@ -195,7 +195,7 @@ func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, 
 	}
 	explained := explain.Of(in)
 	explained.Notes = append(explained.Notes, ns.Notes...)
-	if err := s.Live.link(ctx, &explained, ns.Namespace.Namespace, created, nil); err != nil {
+	if err := s.Live.link(ctx, &explained, ns.Namespace, created, nil); err != nil {
 		return explained, err
 	}
 	explained.Verdict, explained.Refused = "which templates it gets cannot be told with your rights", false
@@ -263,7 +263,7 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 // compared compares a pod that exists with a new one, and returns the new one as its author
 // wrote it. Now is nil where the comparison means nothing.
 func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any) (now *drift.Comparison, created map[string]any, err error) {
-	found, err := s.Compare.Compare(ctx, pod, ns.Namespace.Namespace, s.Templates)
+	found, err := s.Compare.Compare(ctx, pod, ns.Namespace, s.Templates)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -444,7 +444,7 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	key := templates.InjectionLabel(prefix)
 	annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations")
 	label, labelled := ns.Labels[key]
-	call := l.Compare.Registration.Call(ns.Namespace.Namespace, annotations)
+	call := l.Compare.Registration.Call(ns.Namespace, annotations)
 	called := explain.Called{Known: true, Now: call.Called()}
 	switch {
 	case call == entries.CalledNowhere:
@@ -528,14 +528,14 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	s.Namespaces.Keep(ns)
 	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
 	pod["metadata"] = map[string]any{"annotations": map[string]any{templates.InjectKey(l.Prefix): name}}
-	out, err := s.OutcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
+	out, err := s.OutcomeOf(ctx, pod, ns.Namespace, injector.Request{Explain: true})
 	if err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
 		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
 	}
-	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Values: l.Compile.Values, Approximate: l.approximate})
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out, Values: l.Compile.Values, Approximate: l.approximate})
 	given := map[string]explain.Parameter{}
 	for _, t := range explained.Templates {
 		if t.Name == name {

@@ -101,8 +101,9 @@ type statusReport struct {
 	// Next are the commands to run next.
 	Next []string `json:"next"`
 
-	// notRunning are those of Warnings that are about pods of Pillion.
-	notRunning []string
+	// notRunning are those of Warnings that are about pods of Pillion, and unaccepted those about
+	// templates whose pods the API server refuses.
+	notRunning, unaccepted []string
 }
 
 func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
@@ -144,6 +145,8 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 		r.Canaries = canariesOf(r.Replicas, set, of.Template)
 	}
 	if err == nil {
+		r.unaccepted = live.Unaccepted(ctx, of)
+		r.Warnings = append(r.Warnings, r.unaccepted...)
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(r.Replicas, live.Templates, version)
 	} else {
 		r.PodsUnknown = rights.Named(err).Error()
@@ -178,7 +181,7 @@ func reportOn(ctx context.Context, cluster *inspect.Cluster, replicas []state.Re
 // text returns the report for people. Namespace is Pillion's own.
 func (r statusReport) text(namespace string, of inspect.Target) string {
 	var out strings.Builder
-	lines := slices.Concat(r.notRunning, r.Problems)
+	lines := slices.Concat(r.notRunning, r.Problems, r.unaccepted)
 	if of == (inspect.Target{}) {
 		lines = append(lines, inspect.Warnings(r.Replicas)...)
 	}

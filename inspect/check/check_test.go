@@ -804,7 +804,6 @@ func TestTheRightsThatAServerNeedsFollowFromItsSettings(t *testing.T) {
 		{Needs{Settings: Settings{ProofNamespace: "proof"}}, "create pods in namespace proof"},
 		{Needs{Settings: Settings{ClusterTemplates: true}}, "patch sidecartemplates.pillion.dev/status in all namespaces"},
 		{Needs{Settings: Settings{MirrorPolicy: "p"}}, "get validatingadmissionpolicies.admissionregistration.k8s.io p"},
-		{Needs{PreviewLimits: true}, "list resourcequotas in all namespaces"},
 		{Needs{CountEvery: time.Minute}, "list pods in all namespaces"},
 		{Needs{ReadWorkloads: true}, "list cronjobs.batch in all namespaces"},
 		{Needs{OwnerEvents: true}, "get cronjobs.batch in all namespaces"},

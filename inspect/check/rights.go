@@ -22,8 +22,6 @@ type Needs struct {
 	// CountEvery is the time between two looks at the pods, 0 for none.
 	CountEvery  time.Duration
 	OwnerEvents bool
-	// PreviewLimits: a preview reads what limits a namespace's pods.
-	PreviewLimits bool
 }
 
 // ServerRights returns the rights without which a server does not do what it is told.
@@ -50,10 +48,6 @@ func ServerRights(n Needs) []rights.Right {
 	if n.MirrorPolicy != "" {
 		may(rights.Right{Group: n.Prefix, Resource: "sidecartemplates"}, "create", "update", "delete")
 		may(rights.Right{Group: "admissionregistration.k8s.io", Resource: "validatingadmissionpolicies", Name: n.MirrorPolicy}, "get")
-	}
-	if n.PreviewLimits {
-		may(rights.Right{Resource: "limitranges"}, "list")
-		may(rights.Right{Resource: "resourcequotas"}, "list")
 	}
 	own := func(resource, name string) rights.Right {
 		return rights.Right{Resource: resource, Namespace: n.Namespace, Name: name}

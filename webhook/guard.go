@@ -21,15 +21,15 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces, Invalid, Workloads, Namespaced and Mirrors.
+// ExcludedNamespaces, Problems, Workloads, Namespaced and Mirrors.
 type GuardOptions struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
-	// Invalid returns why API servers refuse every pod that gets a template. It ends with its context,
-	// and returns nothing where it cannot find out. Nil: no API server is asked.
-	Invalid func(ctx context.Context, d templates.Document, t *templates.Template) []templates.Problem
+	// Problems returns why no pod can have a template that compiles. It ends with its context. The error
+	// says why that is not known. Nil: nobody is asked.
+	Problems func(ctx context.Context, d templates.Document, t *templates.Template) ([]templates.Problem, error)
 	// Templates returns the set in force.
 	Templates func() *templates.Set
 	// Namespaces are those that are known. The maps of one hold until the next one.
@@ -151,10 +151,11 @@ func (g guard) compile(ctx context.Context, manifest part, options templates.Opt
 	if errors.As(err, &mistakes) {
 		return nil, nil, mistakes
 	}
-	if g.options.Invalid != nil {
+	if g.options.Problems != nil {
 		ctx, cancel := limited(ctx)
 		defer cancel()
-		if problems := g.options.Invalid(ctx, templates.Document{Manifest: manifest, Line: 1}, t); len(problems) > 0 {
+		// What is not known refuses nothing. The controller asks again, and says why.
+		if problems, _ := g.options.Problems(ctx, templates.Document{Manifest: manifest, Line: 1}, t); len(problems) > 0 {
 			return nil, nil, &templates.CompileError{Template: t.Name(), Problems: problems}
 		}
 	}
@@ -181,7 +182,7 @@ func canaryWarnings(set *templates.Set, t *templates.Template) []string {
 // invalidTemplate refuses a template for its mistakes.
 func invalidTemplate(mistakes templates.CompileError) Response {
 	mistakes.Source = "" // kubectl names the object already
-	return refused(reason.TemplateInvalid, mistakes.Error()+"\n`pillion lint FILE` says the same, with lines")
+	return refused(reason.TemplateInvalid, mistakes.Error()+"\n`pillion lint FILE --server` says the same, with lines")
 }
 
 // refused denies with a message of one line or several, and ends it in the code.

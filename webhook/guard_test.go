@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"net/http"
 	"slices"
@@ -73,14 +74,14 @@ func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old
 		},
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(ns) },
 		Workloads:  o.Workloads,
-		Invalid: func(ctx context.Context, _ templates.Document, compiled *templates.Template) []templates.Problem {
+		Problems: func(ctx context.Context, _ templates.Document, compiled *templates.Template) ([]templates.Problem, error) {
 			if end, ok := ctx.Deadline(); !ok || time.Until(end) > askTime {
 				t.Errorf("the API server is waited for until %s", end)
 			}
 			if compiled.Spec().Description == "refused" {
-				return []templates.Problem{{Path: "spec.inject", Message: "no pod is accepted"}}
+				return []templates.Problem{{Path: "spec.inject", Message: "no pod is accepted"}}, nil
 			}
-			return nil
+			return nil, errors.New("no answer")
 		},
 	}))
 	request := map[string]any{

@@ -27,59 +27,51 @@ func newOracle(config *rest.Config, namespace, prefix string) oracle.Oracle {
 	}}
 }
 
-// judge is what a replica knows of the API server's judgement of templates.
-type judge struct {
-	oracle oracle.Oracle
-	prefix string
-	// unable says why the API server is not asked, "" if it is.
-	unable string
-}
+// errNotAsked means that Pillion asks no API server about templates.
+var errNotAsked = errors.New("Pillion has no namespace in which it may create pods by dry run (enforcement.mode=Manual). To ask with your own rights: pillion lint FILE --server")
 
-func (r *replica) judge() judge {
-	j := judge{prefix: r.c.Prefix}
+// templateOracle finds out whether pods can have a template that compiles. Without a function that creates
+// pods it asks no API server.
+type templateOracle struct{ oracle.Oracle }
+
+// oracle returns what the guard and the writer of statuses ask.
+func (r *replica) oracle() templateOracle {
 	if !r.c.proves() {
-		j.unable = "Pillion has no namespace in which it may create pods by dry run (enforcement.mode=Manual). To ask with your own rights: pillion lint FILE --server"
-		return j
+		return templateOracle{oracle.Oracle{Prefix: r.c.Prefix}}
 	}
-	j.oracle = newOracle(r.config, r.c.ProofNamespace, r.c.Prefix)
-	return j
+	return templateOracle{newOracle(r.config, r.c.ProofNamespace, r.c.Prefix)}
 }
 
-// causes returns why the API server calls all sample pods that get a template invalid.
-func (j judge) causes(ctx context.Context, t *templates.Template) ([]oracle.Cause, error) {
-	return j.oracle.Review(ctx, t, lint.Injected(t, samples.Bundled(), j.prefix))
-}
-
-// invalid is for the guard. It returns nothing where the API server cannot be asked.
-func (j judge) invalid(ctx context.Context, d templates.Document, t *templates.Template) []templates.Problem {
-	if j.unable != "" {
-		return nil
+// problems returns why no pod can have a template: Pillion cannot merge it into any, or the API server
+// calls all sample pods that get it invalid. The error says why that is not known.
+func (o templateOracle) problems(ctx context.Context, d templates.Document, t *templates.Template) ([]templates.Problem, error) {
+	pods, err := lint.Injected(t, samples.Bundled(), o.Prefix)
+	switch {
+	case err != nil:
+		path, line := templates.Place(d, "spec", "inject")
+		return []templates.Problem{{Path: path, Line: line, Message: err.Error()}}, nil
+	case o.Create == nil:
+		return nil, errNotAsked
 	}
-	causes, _ := j.causes(ctx, t)
+	causes, err := o.Review(ctx, t, pods)
 	var problems []templates.Problem
 	for _, c := range causes {
 		problems = append(problems, c.Problem(d))
 	}
-	return problems
+	return problems, err
 }
 
 // acceptance is for the condition Accepted.
-func (j judge) acceptance(ctx context.Context, t *templates.Template) metav1.Condition {
-	if j.unable != "" {
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: store.NotAsked, Message: j.unable}
-	}
-	causes, err := j.causes(ctx, t)
+func (o templateOracle) acceptance(ctx context.Context, t *templates.Template) metav1.Condition {
+	problems, err := o.problems(ctx, templates.Document{}, t)
 	switch {
-	case errors.Is(err, oracle.ErrNoPod):
+	case errors.Is(err, oracle.ErrNoPod), errors.Is(err, errNotAsked):
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: store.NotAsked, Message: err.Error()}
 	case err != nil:
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: store.NoAnswer, Message: err.Error()}
-	case len(causes) == 0:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: store.Valid, Message: "The API server accepts a sample pod that gets the template."}
+	case len(problems) > 0:
+		refusal := templates.CompileError{Template: t.Name(), Problems: problems}
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: store.Invalid, Message: refusal.Error()}
 	}
-	mistakes := templates.CompileError{Template: t.Name()}
-	for _, c := range causes {
-		mistakes.Problems = append(mistakes.Problems, c.Problem(templates.Document{}))
-	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: store.Invalid, Message: mistakes.Error()}
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: store.Valid, Message: "The API server accepts a sample pod that gets the template."}
 }

@@ -174,7 +174,7 @@ func (r *replica) readTemplates() error {
 	client := dynamic.NewForConfigOrDie(r.config)
 	options.Sources = append(options.Sources, store.Cluster(client, c.Prefix, options.Logger))
 	r.set, r.status = store.New(options), store.NewStatusWriter(client, c.Prefix, options.Logger)
-	r.status.Acceptance = r.judge().acceptance
+	r.status.Acceptance = r.oracle().acceptance
 	r.set.OnVerdicts(func(v []store.Verdict) { r.status.Observe("templates", v) })
 	return nil
 }
@@ -289,7 +289,7 @@ func (r *replica) handle(reviews webhook.Options) {
 	guard := webhook.GuardOptions{
 		Compile: r.compile, ExcludedNamespaces: c.Excluded, Templates: r.set.Snapshot, Namespaces: r.namespaces.All,
 		Mirrors: c.mirrorsTemplates(), Namespaced: r.namespaced.count(),
-		Invalid: r.judge().invalid,
+		Problems: r.oracle().problems,
 	}
 	previews := webhook.PreviewOptions{Pods: r.pods, Prefix: c.Prefix}
 	if c.ReadWorkloads {

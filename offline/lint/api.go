@@ -14,7 +14,6 @@ import (
 var values = map[string]string{
 	"spec.dnsPolicy":                                   "ClusterFirst ClusterFirstWithHostNet Default None",
 	"spec.restartPolicy":                               "Always Never OnFailure",
-	"spec.terminationGracePeriodSeconds":               "0..9223372036854775807",
 	"spec.securityContext.seccompProfile.type":         "Localhost RuntimeDefault Unconfined",
 	"spec.tolerations.effect":                          "NoExecute NoSchedule PreferNoSchedule",
 	"spec.topologySpreadConstraints.maxSkew":           "1..2147483647",

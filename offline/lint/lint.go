@@ -485,9 +485,11 @@ func mergeInto(t *templates.Template, pod map[string]any, rendered *templates.Re
 	return plan.Pod, nil
 }
 
-// Injected returns the sample pods that get a template, with what it gives them.
-func Injected(t *templates.Template, pods []samples.Sample, prefix string) []oracle.Pod {
+// Injected returns the sample pods that get a template, with what it gives them. The error says why the
+// template can be merged into none of them, whatever they have; nil if that is not so.
+func Injected(t *templates.Template, pods []samples.Sample, prefix string) ([]oracle.Pod, error) {
 	var injected []oracle.Pod
+	var mistake error
 	for _, s := range pods {
 		if t.OtherSystem(s.Pod) != "" {
 			continue
@@ -496,21 +498,32 @@ func Injected(t *templates.Template, pods []samples.Sample, prefix string) []ora
 		if err != nil || withheld(rendered) != "" {
 			continue
 		}
-		if pod, err := mergeInto(t, s.Pod, rendered, prefix); err == nil {
+		pod, err := mergeInto(t, s.Pod, rendered, prefix)
+		switch {
+		case err == nil:
 			injected = append(injected, oracle.Pod{Name: s.Name, Before: s.Pod, After: pod})
+		case !isMisfit(err):
+			mistake = err
 		}
 	}
-	return injected
+	if len(injected) > 0 {
+		return injected, nil
+	}
+	return nil, mistake
+}
+
+// isMisfit reports whether a template cannot be merged into a pod because of what the pod has.
+func isMisfit(err error) bool {
+	var conflict *merge.ConflictError
+	var clashing *clash.Error
+	return errors.As(err, &conflict) || errors.As(err, &clashing) || errors.Is(err, merge.ErrNothingToExtend)
 }
 
 // conflicts reports that a template does not fit a pod. For a bundled pod that is a
 // note: the author may mean it.
 func (j *judged) conflicts(s samples.Sample, err error) {
-	var conflict *merge.ConflictError
 	severity := Error
-	var clashing *clash.Error
-	misfit := errors.As(err, &conflict) || errors.As(err, &clashing) || errors.Is(err, merge.ErrNothingToExtend)
-	if misfit && !slices.ContainsFunc(j.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
+	if isMisfit(err) && !slices.ContainsFunc(j.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
 		severity = Note
 	}
 	j.add(Finding{Severity: severity, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + err.Error()})

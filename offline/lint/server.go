@@ -24,7 +24,7 @@ func Ask(ctx context.Context, server oracle.Oracle, documents []Document, result
 func (j *judged) ask(ctx context.Context, server oracle.Oracle) {
 	const rule = "server"
 	prefix := j.options.Compile.Prefix
-	bundled := Injected(j.template, samples.Bundled(), prefix)
+	bundled, _ := Injected(j.template, samples.Bundled(), prefix) // what fails is reported already
 	causes, err := server.Review(ctx, j.template, bundled)
 	for _, c := range causes {
 		j.cause(Finding{Severity: Error, Rule: rule}, c)
@@ -36,7 +36,8 @@ func (j *judged) ask(ctx context.Context, server oracle.Oracle) {
 	if len(causes) == 0 {
 		j.askEach(ctx, server, bundled, Warning)
 	}
-	j.askEach(ctx, server, Injected(j.template, j.options.Samples, prefix), Error)
+	own, _ := Injected(j.template, j.options.Samples, prefix)
+	j.askEach(ctx, server, own, Error)
 }
 
 // askEach asks about each pod by itself. A bundled pod may be refused for what the namespace is: only

@@ -46,9 +46,9 @@ type GuardOptions struct {
 }
 
 // A template that is written waits for the API server's judgement of sample pods, and one that is deleted
-// for the cluster's workloads: askTime at most, and answerTime less than the API server waits.
+// for the cluster's workloads: waitTime at most, and answerTime less than the API server waits.
 const (
-	askTime    = 3 * time.Second
+	waitTime   = 3 * time.Second
 	answerTime = time.Second
 )
 
@@ -276,7 +276,7 @@ func (g guard) workloads(ctx context.Context, name string, byDefault bool) usage
 
 // limited returns a context that ends soon enough for an answer.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := time.Now().Add(askTime)
+	limit := time.Now().Add(waitTime)
 	if end, ok := ctx.Deadline(); ok && end.Add(-answerTime).Before(limit) {
 		limit = end.Add(-answerTime)
 	}

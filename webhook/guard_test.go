@@ -75,7 +75,7 @@ func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(ns) },
 		Workloads:  o.Workloads,
 		Problems: func(ctx context.Context, _ templates.Document, compiled *templates.Template) ([]templates.Problem, error) {
-			if end, ok := ctx.Deadline(); !ok || time.Until(end) > askTime {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > waitTime {
 				t.Errorf("the API server is waited for until %s", end)
 			}
 			if compiled.Spec().Description == "refused" {
@@ -223,7 +223,7 @@ func TestDeletionOfATemplateThatWorkloadsNameIsRefused(t *testing.T) {
 		{"they may not be read", nil, nil, nil, []string{"rbac.readWorkloads is off"}},
 	} {
 		workloads := func(ctx context.Context, name string, byDefault bool) usage.Found {
-			if end, ok := ctx.Deadline(); !ok || time.Until(end) > askTime || name != "shipper" || !byDefault {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) > waitTime || name != "shipper" || !byDefault {
 				t.Errorf("%s: asked for %s, by default %t, until %s", c.why, name, byDefault, end)
 			}
 			return *c.found

@@ -73,15 +73,19 @@ func (p preview) workloads(ctx context.Context, t *telling, ns templates.Namespa
 	defer cancel()
 	total, refused, left := 0, 0, 0
 	unlooked := p.options.Workloads(ctx, ns.Name, func(apiVersion, kind string, workload json.RawMessage) {
-		out, ok := p.newPod(ctx, t.review, ns, set, apiVersion, kind, part(workload))
-		switch {
-		case !ok:
+		pod := p.podOf(ctx, t.review, apiVersion, kind, part(workload))
+		if pod == nil {
 			left++
 			return
-		case !out.Allowed:
+		}
+		out, err := p.options.Pods.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set, Now: p.options.Pods.now()})
+		if err != nil || ctx.Err() != nil {
+			left++
+			return
+		}
+		if total++; !out.Allowed {
 			refused++
 		}
-		total++
 	})
 	if refused > 0 {
 		text := fmt.Sprintf("%s: %d of %d workloads cannot create new pods", t.about, refused, total)
@@ -98,21 +102,20 @@ func (p preview) workloads(ctx context.Context, t *telling, ns templates.Namespa
 	}
 }
 
-// newPod returns what Pillion decides of a new pod of a workload. It reports false where there is no
-// time or no memory to find it out, or where the workload has no pod that can be read.
-func (p preview) newPod(ctx context.Context, r *Review, ns templates.Namespace, set *templates.Set, apiVersion, kind string, workload part) (injector.Outcome, bool) {
+// podOf returns the pod that the controller of a workload would create. It is nil where there is no time or
+// no memory to find it out, or where the workload has no pod that can be read.
+func (p preview) podOf(ctx context.Context, r *Review, apiVersion, kind string, workload part) map[string]any {
 	if ctx.Err() != nil || !p.hold(ctx, r, workload) {
-		return injector.Outcome{}, false
+		return nil
 	}
 	object, err := podschema.DecodeObject(workload, "metadata", "managedFields")
 	if err != nil {
-		return injector.Outcome{}, false
+		return nil
 	}
 	object["apiVersion"], object["kind"] = apiVersion, kind // a list leaves them out
-	_, pod, err := p.options.Created(object, ns.Name)
-	if err != nil || pod == nil {
-		return injector.Outcome{}, false
+	_, pod, err := p.options.Created(object, r.Name)
+	if err != nil {
+		return nil
 	}
-	out, err := p.options.Pods.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set, Now: p.options.Pods.now()})
-	return out, err == nil && ctx.Err() == nil
+	return pod
 }

@@ -84,7 +84,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 				if err != nil {
 					return err
 				}
-				lint.Ask(cmd.Context(), server, documents, results, linting)
+				lint.Validate(cmd.Context(), server, documents, results, linting)
 			}
 			tested, err := cases.run(cmd, args, documents, options, o.now)
 			if err != nil {
@@ -132,7 +132,7 @@ type lintFlags struct {
 	server bool
 }
 
-// oracle returns what asks the API server that the flags name.
+// oracle returns an oracle for the API server and the namespace that the flags name.
 func (o *offline) oracle() (oracle.Oracle, error) {
 	config, err := clusterConfig(o.where)
 	if err != nil {

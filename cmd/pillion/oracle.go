@@ -16,8 +16,8 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// newOracle returns an oracle that creates pods in a namespace by dry run. What the API server warns of
-// the sample pods is for nobody.
+// newOracle returns an oracle that creates pods in a namespace by dry run. It drops the API server's
+// warnings about sample pods.
 func newOracle(config *rest.Config, namespace, prefix string) oracle.Oracle {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{}
@@ -34,7 +34,7 @@ var errNotAsked = errors.New("no API server is asked: Pillion has no namespace i
 // pods it asks no API server.
 type templateOracle struct{ oracle.Oracle }
 
-// oracle returns what the guard and the writer of statuses ask.
+// oracle returns the oracle of the guard and of the writer of statuses.
 func (r *replica) oracle() templateOracle {
 	if !r.c.proves() {
 		return templateOracle{oracle.Oracle{Prefix: r.c.Prefix}}
@@ -45,7 +45,7 @@ func (r *replica) oracle() templateOracle {
 // problems returns why no pod can have a template: Pillion cannot merge it into any, or the API server
 // calls all sample pods that get it invalid. The error says why that is not known.
 func (o templateOracle) problems(ctx context.Context, d templates.Document, t *templates.Template) ([]templates.Problem, error) {
-	pods, err := lint.Injected(t, samples.Bundled(), o.Prefix)
+	pods, err := lint.InjectSamples(t, samples.Bundled(), o.Prefix)
 	switch {
 	case err != nil:
 		path, line := templates.Place(d, "spec", "inject")
@@ -53,7 +53,7 @@ func (o templateOracle) problems(ctx context.Context, d templates.Document, t *t
 	case o.Create == nil:
 		return nil, errNotAsked
 	}
-	causes, err := o.Review(ctx, t, pods)
+	causes, err := o.ValidateAll(ctx, t, pods)
 	var problems []templates.Problem
 	for _, c := range causes {
 		problems = append(problems, c.Problem(d))

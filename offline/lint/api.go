@@ -61,18 +61,18 @@ func mistakesOf(pod map[string]any) []mistake {
 		f.volumes[fields["name"]] = true
 	}
 	f.search("spec", "spec", spec)
-	return f.found
+	return f.mistakes
 }
 
 type finder struct {
-	volumes map[any]bool
-	found   []mistake
+	volumes  map[any]bool
+	mistakes []mistake
 }
 
 // search looks at a part of a pod. Rule is its field as the tables have it.
 func (f *finder) search(rule, field string, part any) {
 	add := func(rule, field, format string, args ...any) {
-		f.found = append(f.found, mistake{rule, field, fmt.Sprintf(format, args...)})
+		f.mistakes = append(f.mistakes, mistake{rule, field, fmt.Sprintf(format, args...)})
 	}
 	switch part := part.(type) {
 	case map[string]any:

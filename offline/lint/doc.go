@@ -5,7 +5,7 @@
 // severity, a place in the file and a sentence. A template that the compiler
 // refuses gives errors. Any other template is injected into every sample pod, and
 // each resulting pod is checked: against a table of frequent typing mistakes, for Jobs
-// that never finish, for the order of containers, for missing resources. [Ask] adds
+// that never finish, for the order of containers, for missing resources. [Validate] adds
 // what an API server says of them.
 //
 // [Rules] has every rule.

@@ -444,7 +444,7 @@ func (j *judged) failed(s samples.Sample, err error) {
 // sample merges a template's fragment into one pod and checks the resulting pod. It returns
 // why the pod does not get the template, or "".
 func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why string) {
-	if why := withheld(rendered); why != "" {
+	if why := exclusion(rendered); why != "" {
 		return why
 	}
 	merged, err := mergeInto(j.template, s.Pod, rendered, j.options.Compile.Prefix)
@@ -456,8 +456,8 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why str
 	return ""
 }
 
-// withheld returns why a pod does not get a template that was rendered for it, "" if it does.
-func withheld(rendered *templates.Rendered) string {
+// exclusion returns why a pod does not get a template that was rendered for it, "" if it does.
+func exclusion(rendered *templates.Rendered) string {
 	switch {
 	case rendered.Unmet != nil:
 		return fmt.Sprintf("the matchCondition %q is false: %s", rendered.Unmet.Name, rendered.Unmet.Expression)
@@ -485,9 +485,9 @@ func mergeInto(t *templates.Template, pod map[string]any, rendered *templates.Re
 	return plan.Pod, nil
 }
 
-// Injected returns the sample pods that get a template, with what it gives them. The error says why the
+// InjectSamples returns the sample pods that get a template, with what it gives them. The error says why the
 // template can be merged into none of them, whatever they have; nil if that is not so.
-func Injected(t *templates.Template, pods []samples.Sample, prefix string) ([]oracle.Pod, error) {
+func InjectSamples(t *templates.Template, pods []samples.Sample, prefix string) ([]oracle.Pod, error) {
 	var injected []oracle.Pod
 	var mistake error
 	for _, s := range pods {
@@ -495,7 +495,7 @@ func Injected(t *templates.Template, pods []samples.Sample, prefix string) ([]or
 			continue
 		}
 		rendered, err := t.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, false)
-		if err != nil || withheld(rendered) != "" {
+		if err != nil || exclusion(rendered) != "" {
 			continue
 		}
 		pod, err := mergeInto(t, s.Pod, rendered, prefix)

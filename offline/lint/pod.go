@@ -16,20 +16,20 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// placed is a container and the list that it stands in.
-type placed struct {
+// containerIn is a container and the list that it stands in.
+type containerIn struct {
 	corev1.Container
 	list string
 }
 
 // containersOf returns the init containers and the containers of a pod, in their order.
-func containersOf(pod *corev1.Pod) []placed {
-	var all []placed
+func containersOf(pod *corev1.Pod) []containerIn {
+	var all []containerIn
 	for _, c := range pod.Spec.InitContainers {
-		all = append(all, placed{c, "initContainers"})
+		all = append(all, containerIn{c, "initContainers"})
 	}
 	for _, c := range pod.Spec.Containers {
-		all = append(all, placed{c, "containers"})
+		all = append(all, containerIn{c, "containers"})
 	}
 	return all
 }
@@ -138,7 +138,7 @@ func (j *judged) references(before, after *corev1.Pod, there sets.Set[string]) {
 }
 
 // sidecar checks a container that the template added.
-func (j *judged) sidecar(s samples.Sample, c placed, pod *corev1.Pod) {
+func (j *judged) sidecar(s samples.Sample, c containerIn, pod *corev1.Pod) {
 	if untagged(c.Image) {
 		j.about("image-tag", Warning, fmt.Sprintf("the image %s has no digest and no tag, or the tag latest: the program can change without a change of the template", c.Image), c.list, c.Name, "image")
 	}

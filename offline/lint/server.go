@@ -8,24 +8,24 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 )
 
-// Ask adds what an API server says of the sample pods that get each template, and of the author's own
+// Validate adds what an API server says of the sample pods that get each template, and of the author's own
 // pods. Results are those of [Run] for the documents and options.
-func Ask(ctx context.Context, server oracle.Oracle, documents []Document, results []Result, o Options) {
+func Validate(ctx context.Context, server oracle.Oracle, documents []Document, results []Result, o Options) {
 	for i := range results {
 		if t := results[i].template; t != nil {
 			j := &judged{linter: &linter{options: o}, document: documents[i], template: t, result: results[i]}
-			j.ask(ctx, server)
+			j.validate(ctx, server)
 			j.byLine()
 			results[i] = j.result
 		}
 	}
 }
 
-func (j *judged) ask(ctx context.Context, server oracle.Oracle) {
+func (j *judged) validate(ctx context.Context, server oracle.Oracle) {
 	const rule = "server"
 	prefix := j.options.Compile.Prefix
-	bundled, _ := Injected(j.template, samples.Bundled(), prefix) // what fails is reported already
-	causes, err := server.Review(ctx, j.template, bundled)
+	bundled, _ := InjectSamples(j.template, samples.Bundled(), prefix) // what fails is reported already
+	causes, err := server.ValidateAll(ctx, j.template, bundled)
 	for _, c := range causes {
 		j.cause(Finding{Severity: Error, Rule: rule}, c)
 	}
@@ -34,17 +34,17 @@ func (j *judged) ask(ctx context.Context, server oracle.Oracle) {
 		return
 	}
 	if len(causes) == 0 {
-		j.askEach(ctx, server, bundled, Warning)
+		j.validateEach(ctx, server, bundled, Warning)
 	}
-	own, _ := Injected(j.template, j.options.Samples, prefix)
-	j.askEach(ctx, server, own, Error)
+	own, _ := InjectSamples(j.template, j.options.Samples, prefix)
+	j.validateEach(ctx, server, own, Error)
 }
 
-// askEach asks about each pod by itself. A bundled pod may be refused for what the namespace is: only
+// validateEach asks the API server about each pod by itself. A bundled pod may be refused for what the namespace is: only
 // one that keeps to the strictest Pod Security level says something of the template.
-func (j *judged) askEach(ctx context.Context, server oracle.Oracle, pods []oracle.Pod, severity Severity) {
+func (j *judged) validateEach(ctx context.Context, server oracle.Oracle, pods []oracle.Pod, severity Severity) {
 	for _, pod := range pods {
-		causes, err := server.Ask(ctx, j.template, pod.After)
+		causes, err := server.Validate(ctx, j.template, pod.After)
 		f := Finding{Severity: severity, Rule: "server", Pod: pod.Name}
 		for _, c := range causes {
 			j.cause(f, c)

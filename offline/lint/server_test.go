@@ -34,7 +34,7 @@ func askedOf(t *testing.T, answer func(spec map[string]any) error, own ...sample
 	t.Helper()
 	documents, options := []lint.Document{{Source: "t.yaml", Document: templates.ParseFile([]byte(served))[0]}}, lint.Options{Samples: own}
 	results := lint.Run(documents, options)
-	lint.Ask(t.Context(), oracle.Oracle{Create: func(_ context.Context, pod map[string]any) error {
+	lint.Validate(t.Context(), oracle.Oracle{Create: func(_ context.Context, pod map[string]any) error {
 		return answer(pod["spec"].(map[string]any))
 	}}, documents, results, options)
 	var found []string

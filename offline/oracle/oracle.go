@@ -28,17 +28,17 @@ type Pod struct {
 // ErrNoPod means that no sample pod gets the template.
 var ErrNoPod = errors.New("no sample pod gets the template")
 
-// Review returns why the API server calls every one of the pods invalid. It returns no cause if one is
+// ValidateAll returns why the API server calls every one of the pods invalid. It returns no cause if one is
 // valid. It returns an error if the API server did not say whether a pod is valid, and ErrNoPod without
 // pods. The causes are those of the first pod.
-func (o Oracle) Review(ctx context.Context, t *templates.Template, pods []Pod) ([]Cause, error) {
+func (o Oracle) ValidateAll(ctx context.Context, t *templates.Template, pods []Pod) ([]Cause, error) {
 	if len(pods) == 0 {
 		return nil, ErrNoPod
 	}
 	var first []Cause
 	var unanswered error
 	for _, pod := range pods {
-		causes, err := o.Ask(ctx, t, pod.After)
+		causes, err := o.Validate(ctx, t, pod.After)
 		switch {
 		case err != nil && !IsValid(err):
 			unanswered = err
@@ -55,16 +55,16 @@ func (o Oracle) Review(ctx context.Context, t *templates.Template, pods []Pod) (
 		return nil, unanswered
 	}
 	// Where the API server calls all pods invalid, the template has no part in it.
-	if causes, err := o.Ask(ctx, t, pods[0].Before); len(causes) > 0 || err != nil && !IsValid(err) {
+	if causes, err := o.Validate(ctx, t, pods[0].Before); len(causes) > 0 || err != nil && !IsValid(err) {
 		return nil, errors.Join(errors.New("the API server refuses sample pods without the template, too"), err)
 	}
 	return first, nil
 }
 
-// Ask returns why the API server calls a pod invalid, with the places in the template. The error is a
+// Validate returns why the API server calls a pod invalid, with the places in the template. The error is a
 // refusal for another reason than the pod's form, such as Pod Security, or says that there was no answer.
-func (o Oracle) Ask(ctx context.Context, t *templates.Template, pod map[string]any) ([]Cause, error) {
-	pod = o.prepared(pod)
+func (o Oracle) Validate(ctx context.Context, t *templates.Template, pod map[string]any) ([]Cause, error) {
+	pod = o.prepare(pod)
 	err := o.Create(ctx, pod)
 	if causes := causesOf(err, t, pod); len(causes) > 0 {
 		return causes, nil
@@ -72,15 +72,15 @@ func (o Oracle) Ask(ctx context.Context, t *templates.Template, pod map[string]a
 	return nil, err
 }
 
-// IsValid reports whether an error of [Oracle.Ask] says that the pod is valid. The API server validates a
+// IsValid reports whether an error of [Oracle.Validate] says that the pod is valid. The API server validates a
 // pod before Pod Security judges it.
 func IsValid(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "violates PodSecurity")
 }
 
-// prepared returns a pod that Pillion injects nothing into, and that depends on no object that may be
+// prepare returns a pod that Pillion injects nothing into, and that depends on no object that may be
 // missing in the namespace: a missing ServiceAccount is told before the pod is validated.
-func (o Oracle) prepared(pod map[string]any) map[string]any {
+func (o Oracle) prepare(pod map[string]any) map[string]any {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	spec, _ := pod["spec"].(map[string]any)

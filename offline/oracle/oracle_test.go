@@ -119,7 +119,7 @@ func TestACauseNamesThePlaceInTheTemplateTheContainerAndTheValue(t *testing.T) {
 		},
 	} {
 		o := oracle.Oracle{Prefix: "pillion.dev", Create: func(context.Context, map[string]any) error { return c.err }}
-		causes, err := o.Ask(t.Context(), template, object(t, after))
+		causes, err := o.Validate(t.Context(), template, object(t, after))
 		if err != nil || len(causes) != 1 {
 			t.Errorf("%s: %v, %v", name, causes, err)
 			continue
@@ -151,7 +151,7 @@ func TestOnlyTheAPIServersOwnValidationCounts(t *testing.T) {
 		"no connection":              {errors.New("connection refused"), false},
 	} {
 		o := oracle.Oracle{Prefix: "pillion.dev", Create: func(context.Context, map[string]any) error { return c.err }}
-		causes, err := o.Ask(t.Context(), template, object(t, after))
+		causes, err := o.Validate(t.Context(), template, object(t, after))
 		if len(causes) > 0 || !errors.Is(err, c.err) || oracle.IsValid(err) != c.valid {
 			t.Errorf("%s: %v, %v, valid %t", name, causes, err, oracle.IsValid(err))
 		}
@@ -164,7 +164,7 @@ func TestThePodThatIsSentDependsOnNothingInTheNamespace(t *testing.T) {
 	pod := object(t, after)
 	var sent map[string]any
 	o := oracle.Oracle{Prefix: "x.example.com", Create: func(_ context.Context, pod map[string]any) error { sent = pod; return nil }}
-	if causes, err := o.Ask(t.Context(), templatestest.Compile(t, manifest), pod); causes != nil || err != nil {
+	if causes, err := o.Validate(t.Context(), templatestest.Compile(t, manifest), pod); causes != nil || err != nil {
 		t.Error(causes, err)
 	}
 	metadata, err := json.Marshal(sent["metadata"])
@@ -200,7 +200,7 @@ func TestATemplateIsRefusedOnlyIfTheAPIServerCallsEverySamplePodInvalid(t *testi
 		asked := 0
 		o := oracle.Oracle{Create: func(context.Context, map[string]any) error { asked++; return c.answers[asked-1] }}
 		pod := oracle.Pod{Before: object(t, after), After: object(t, after)}
-		causes, err := o.Review(t.Context(), template, []oracle.Pod{pod, pod})
+		causes, err := o.ValidateAll(t.Context(), template, []oracle.Pod{pod, pod})
 		if len(causes) != c.causes || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || asked != c.asked {
 			t.Errorf("%s: %v, %v, %d asked", name, causes, err, asked)
 		}
@@ -209,10 +209,10 @@ func TestATemplateIsRefusedOnlyIfTheAPIServerCallsEverySamplePodInvalid(t *testi
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	pod := oracle.Pod{Before: object(t, after), After: object(t, after)}
-	if causes, err := o.Review(ctx, template, []oracle.Pod{pod, pod}); causes != nil || !errors.Is(err, context.DeadlineExceeded) {
+	if causes, err := o.ValidateAll(ctx, template, []oracle.Pod{pod, pod}); causes != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("without an answer in time: %v, %v", causes, err)
 	}
-	if _, err := o.Review(t.Context(), template, nil); !errors.Is(err, oracle.ErrNoPod) {
+	if _, err := o.ValidateAll(t.Context(), template, nil); !errors.Is(err, oracle.ErrNoPod) {
 		t.Errorf("without a pod: %v", err)
 	}
 }

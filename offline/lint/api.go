@@ -54,18 +54,19 @@ type mistake struct{ rule, field, message string }
 // mistakesOf returns what the tables find in a pod, and mounts without their volumes.
 func mistakesOf(pod map[string]any) []mistake {
 	spec, _ := pod["spec"].(map[string]any)
-	f := finder{volumes: map[any]bool{}}
+	f := finder{volumes: map[string]bool{}}
 	volumes, _ := spec["volumes"].([]any)
 	for _, v := range volumes {
 		fields, _ := v.(map[string]any)
-		f.volumes[fields["name"]] = true
+		name, _ := fields["name"].(string)
+		f.volumes[name] = true
 	}
 	f.search("spec", "spec", spec)
 	return f.mistakes
 }
 
 type finder struct {
-	volumes  map[any]bool
+	volumes  map[string]bool
 	mistakes []mistake
 }
 
@@ -98,14 +99,14 @@ func (f *finder) search(rule, field string, part any) {
 		if allowed := values[rule]; allowed != "" && !allows(allowed, part) {
 			add(rule, field, "%v is not allowed; allowed are %s", part, strings.ReplaceAll(allowed, " ", ", "))
 		}
-		if rule == "spec.any.volumeMounts.name" && !f.volumes[part] {
-			add(rule, field, "there is no volume %q: declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give lint one that has it with --pod", part)
+		if name, ok := part.(string); ok && rule == "spec.any.volumeMounts.name" && !f.volumes[name] {
+			add(rule, field, "there is no volume %q: declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give lint one that has it with --pod", name)
 		}
 	}
 }
 
-// allows reports whether a value is one of some words, or in a range. What has another type is for the
-// decoder.
+// allows reports whether a value is one of some words, or in a range. The decoder finds values of another
+// type.
 func allows(allowed string, value any) bool {
 	number, isNumber := value.(json.Number)
 	least, most, isRange := strings.Cut(allowed, "..")

@@ -75,32 +75,6 @@ func TestKubectlApplyOfEachKindTellsWhatItsPodsWillMeet(t *testing.T) {
 	wantWarnings(t, n.applyDry(t, workloadOf("Deployment", "web", "", "pillion.dev/inject: fluent-bit", "")))
 }
 
-// What the cluster would refuse because of a sidecar is told beforehand, and only that.
-func TestKubectlApplyTellsWhatTheClusterWouldRefuse(t *testing.T) {
-	t.Parallel()
-	name := newTemplate(t)
-	restricted := newNamespace(t, asking(name), map[string]string{injectionLabel: "enabled", "pod-security.kubernetes.io/enforce": "restricted"})
-	limited, used := newNamespace(t, asking(name), open()), newNamespace(t, asking(name), open())
-	must(t, "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: [{type: Container, max: {memory: 32Mi}}]}}", "kubectl", "-n", limited.name, "apply", "-f", "-")
-	must(t, "{apiVersion: v1, kind: ResourceQuota, metadata: {name: tight}, spec: {hard: {limits.memory: 64Mi}}}", "kubectl", "-n", used.name, "apply", "-f", "-")
-	const safe = ", securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}"
-	for _, test := range []struct {
-		title, container string
-		n                *namespace
-		want             []string
-	}{
-		{"Pod Security", safe, restricted, []string{"pods of Deployment web: Pod Security refuses the pod", "without the sidecars the pod would pass"}},
-		{"a LimitRange", ", resources: {limits: {memory: 1Mi}}", limited, []string{"the LimitRange small refuses the pod: container " + name, name + ".pillion.dev/memory"}},
-		{"a quota", ", resources: {limits: {memory: 32Mi}}", used, []string{"the ResourceQuota tight refuses the pod: exceeded quota", "without the sidecars the pod would pass"}},
-		{"a quota that the app exceeds itself", ", resources: {limits: {memory: 1Gi}}", used, nil},
-	} {
-		t.Run(test.title, func(t *testing.T) {
-			t.Parallel()
-			wantWarnings(t, test.n.applyDry(t, workloadOf("Deployment", "web", "", "", test.container)), test.want...)
-		})
-	}
-}
-
 func TestKubectlApplyOfANamespaceTellsWhatItsAnnotationsMean(t *testing.T) {
 	t.Parallel()
 	n := &namespace{name: "default"}

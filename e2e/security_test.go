@@ -24,7 +24,6 @@ var (
 	owners    = reason{"an event needs an owner that exists", "read them"}
 	workloads = reason{"`get`: an event needs an owner that exists. `list`: which workloads name a template (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
 	bundle    = reason{"the caBundle, by which API servers verify Pillion", "all that an admin can. The policy leaves the caBundle: pods are bare then, or refused where enforced"}
-	limits    = reason{"the preview says what they will refuse (`preview.enabled`)", "read them"}
 )
 
 // reasons are by the resource, alone or with its name behind it or where it is before it.
@@ -50,10 +49,8 @@ var reasons = map[string]reason{
 	"deployments":                       workloads,
 	"cronjobs":                          workloads,
 	"pods":                              {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
-	"proof namespace pods":              {"the proof (`enforcement.mode=Auto`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
+	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement.mode=Auto`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
 	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},
-	"limitranges":                       limits,
-	"resourcequotas":                    limits,
 	"replicationcontrollers":            owners,
 }
 

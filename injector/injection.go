@@ -371,6 +371,7 @@ func (w *injection) apply(rec record.Record) error {
 		w.out.Effects, w.out.Kept = w.planned.Effects(), w.planned.Kept()
 	}
 	w.out.Warnings = append(append(w.out.Warnings, w.planned.Warnings...), result.Warnings...)
+	w.warnOfJob()
 	w.injected(result.Templates)
 	return nil
 }
@@ -508,7 +509,7 @@ func (w *injection) step(template, input, result string) {
 }
 
 // stringMap returns a JSON object's string values. The API server has checked
-// that all are strings; offline, workload.CheckMetadata has.
+// that all are strings; offline, workload.Decode has.
 func stringMap(v any) map[string]string {
 	object, _ := v.(map[string]any)
 	if len(object) == 0 {

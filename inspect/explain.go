@@ -140,7 +140,7 @@ func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Name
 	if err != nil {
 		return explain.Pod{}, err
 	}
-	in.Outcome, in.Troubles, in.Keys = out.Outcome, out.Troubles, s.keysOf(p, ns, out.Outcome)
+	in.Outcome, in.Keys = out, s.keysOf(p, ns, out)
 	if s.Live == nil {
 		return explain.Of(in), nil
 	}
@@ -178,7 +178,7 @@ func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 // with it.
 func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	if s.Live.Templates != nil {
-		return s.decided(ctx, p, ns.Namespace.Namespace, created, now)
+		return s.decided(ctx, p, ns.Namespace, created, now)
 	}
 	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Approximate: s.Live.approximate}
 	if ns.Unread != nil {
@@ -226,7 +226,7 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 // compared compares a pod that exists with a new one, and returns the new one as its author
 // wrote it. Now is nil where the comparison means nothing.
 func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any) (now *drift.Comparison, created map[string]any, err error) {
-	found, err := s.Compare.Compare(ctx, pod, ns.Namespace.Namespace, s.Templates)
+	found, err := s.Compare.Compare(ctx, pod, ns.Namespace, s.Templates)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -311,7 +311,7 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	key := templates.InjectionLabel(prefix)
 	annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations")
 	label, labelled := ns.Labels[key]
-	call := l.Compare.Registration.Call(ns.Namespace.Namespace, annotations)
+	call := l.Compare.Registration.Call(ns.Namespace, annotations)
 	called := explain.Called{Known: true, Now: call.Called()}
 	switch {
 	case call == entries.CalledNowhere:
@@ -395,14 +395,14 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	s.Namespaces.Keep(ns)
 	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
 	pod["metadata"] = map[string]any{"annotations": map[string]any{templates.InjectKey(l.Prefix): name}}
-	out, err := s.OutcomeOf(ctx, pod, ns.Namespace.Namespace, injector.Request{Explain: true})
+	out, err := s.OutcomeOf(ctx, pod, ns.Namespace, injector.Request{Explain: true})
 	if err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
 		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
 	}
-	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out.Outcome, Values: l.Compile.Values, Approximate: l.approximate})
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out, Values: l.Compile.Values, Approximate: l.approximate})
 	given := map[string]explain.Parameter{}
 	for _, t := range explained.Templates {
 		if t.Name == name {

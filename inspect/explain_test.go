@@ -64,7 +64,7 @@ status: {phase: Running}
 		t.Fatal(err)
 	}
 	s.Namespaces.Keep(ns)
-	out, err := s.OutcomeOf(t.Context(), pod, ns.Namespace.Namespace, injector.Request{})
+	out, err := s.OutcomeOf(t.Context(), pod, ns.Namespace, injector.Request{})
 	if err != nil || !out.Allowed {
 		t.Fatalf("injecting: %v %s", err, out.Message)
 	}
@@ -89,7 +89,7 @@ func created(t *testing.T, with *inspect.Live, pod *unstructured.Unstructured) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := with.Compare.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: exact, Namespace: ns.Namespace.Namespace, Templates: with.Templates})
+	out, err := with.Compare.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: exact, Namespace: ns.Namespace, Templates: with.Templates})
 	if err != nil || !out.Allowed {
 		t.Fatalf("injecting: %v %s", err, out.Message)
 	}
@@ -148,13 +148,13 @@ spec:
 		answer error
 		says   []string
 	}{
-		"a pod as it would be now": {args: []string{"pod/web-5d8f-new"}, says: []string{"injected already; created now: Injected, and then refused by the cluster", "level low (Installer)", "yes: the pod has the record", "size 2Mi (Namespace, side.pillion.dev/size)"}},
+		"a pod as it would be now": {args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, nothing to change (Injected)", "level low (Installer)", "yes: the pod has the record", "size 2Mi (Namespace, side.pillion.dev/size)"}},
 		"a pod with an older sidecar": {args: []string{"pod", "web-5d8f-old"}, says: []string{
-			"injected, and outdated: side; created now: Injected, and then refused by the cluster", "differs spec.initContainers[name=side].image (side)",
-			`spec.containers[name=web].env[name=SIDE]`, "metadata.labels.team: web; side sets sidecars", "the LimitRange small refuses the pod",
+			"injected, and outdated: side; created now: Injected", "differs spec.initContainers[name=side].image (side)",
+			`spec.containers[name=web].env[name=SIDE]`, "metadata.labels.team: web; side sets sidecars",
 		}},
 		"a pod from before the label": {args: []string{"po/web-5d8f-early"}, says: []string{
-			"not injected; missing: side; created now: Injected, and then refused by the cluster", "no: the pod was created at 2026-11-22T09:00:00Z, and the namespace's label was written later, at 2026-11-22T10:00:00Z",
+			"not injected; missing: side; created now: Injected", "no: the pod was created at 2026-11-22T09:00:00Z, and the namespace's label was written later, at 2026-11-22T10:00:00Z",
 		}},
 		"a Deployment": {args: []string{"deploy/web"}, says: []string{
 			"warning: annotation pillion.dev/inject has no effect", "1 of 3 pods up to date", "web-5d8f-early missing: side", "web-5d8f-old outdated: side", "new pods: kubectl -n shop rollout restart deployment/web",
@@ -182,11 +182,11 @@ spec:
 		}},
 		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt is not recognised"}},
 		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}, says: []string{
-			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "admitted, as the API server answers; by the rules that can be read: injected (Injected), and then refused by the cluster", "The API server's answer to a dry run", "An admin can grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
+			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "The API server's answer to a dry run", "An admin can grant more: kubectl -n pillion-system create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level high (Default, unless the installer sets another)",
 		}},
 		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
 		"a team that may read mirrors":             {manifests: mirrored(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash(), "level low (Default)"}},
-		"a team that may read nothing else": {forbidden: append([]string{"list sidecartemplates", "get namespaces", "list limitranges shop", "create pods shop"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-old"}, says: []string{
+		"a team that may read nothing else": {forbidden: append([]string{"list sidecartemplates", "get namespaces", "create pods shop"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-old"}, says: []string{
 			"which templates it gets cannot be told with your rights", "side the pod has version", "the templates in force cannot be read: you lack the right to list sidecartemplates.pillion.dev in all namespaces", "not known: the namespace's label cannot be read", "yes: the pod has the record",
 			"the API server was not asked by dry run: you lack the right to create pods in namespace shop",
 		}},

@@ -16,7 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect/explain"
-	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -129,9 +128,9 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	return s, notes, nil
 }
 
-// Namespace is a namespace of a cluster or of files, with what limits its pods.
+// Namespace is a namespace of a cluster or of files.
 type Namespace struct {
-	predict.Namespace
+	templates.Namespace
 	// Unread says why its metadata are not known.
 	Unread error
 	Notes  []explain.Note
@@ -144,7 +143,7 @@ type Namespace struct {
 // NamespaceOf reads a namespace, as far as the user may. A namespace that does not exist is an
 // error.
 func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, error) {
-	ns := Namespace{Namespace: predict.Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}}
+	ns := Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
 	object, err := c.Objects.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
@@ -153,24 +152,8 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 	case err != nil:
 		return ns, fmt.Errorf("reading namespace %s: %w", name, err)
 	default:
-		ns.object, ns.Namespace.Namespace = object.Object, injector.NamespaceOf(object.Object)
+		ns.object, ns.Namespace = object.Object, injector.NamespaceOf(object.Object)
 	}
-	unread := func(kind string, err error) error {
-		if apierrors.IsForbidden(err) {
-			ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the %s of namespace %s cannot be read, so what they would refuse is not predicted: ", kind, name), err))
-			return nil
-		}
-		return err
-	}
-	ns.LimitRanges, err = List[corev1.LimitRange](ctx, c, resourceOf("", "v1", "limitranges"), name, metav1.ListOptions{})
-	if err := unread("limitranges", err); err != nil {
-		return ns, err
-	}
-	ns.Quotas, err = List[corev1.ResourceQuota](ctx, c, resourceOf("", "v1", "resourcequotas"), name, metav1.ListOptions{})
-	if err := unread("resourcequotas", err); err != nil {
-		return ns, err
-	}
-	slices.SortFunc(ns.Notes, func(a, b explain.Note) int { return strings.Compare(a.Says, b.Says) })
 	return ns, nil
 }
 

@@ -34,10 +34,9 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 	})
 }
 
-// OwnObjects returns the objects of the templates that a namespace has of its own, or all namespaces
-// where it is empty, by their namespaces.
-func (c *Cluster) OwnObjects(ctx context.Context, prefix, namespace string) (map[string][]unstructured.Unstructured, error) {
-	resource := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, store.NamespacedResource)).Namespace(namespace)
+// ownObjects returns the objects of the templates that namespaces have of their own, by their namespaces.
+func (c *Cluster) ownObjects(ctx context.Context, prefix string) (map[string][]unstructured.Unstructured, error) {
+	resource := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, store.NamespacedResource))
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
 	objects := map[string][]unstructured.Unstructured{}
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -54,7 +53,7 @@ func (c *Cluster) OwnObjects(ctx context.Context, prefix, namespace string) (map
 
 // OwnTemplates reads the templates that all namespaces have of their own.
 func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
-	objects, err := c.OwnObjects(ctx, compile.Prefix, "")
+	objects, err := c.ownObjects(ctx, compile.Prefix)
 	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
 		return nil, err
 	}

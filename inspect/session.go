@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect/explain"
-	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -44,20 +42,19 @@ func (l *Live) Session() *Session {
 }
 
 // Outcome injects into the pod that is created of p, and into p.
-func (s *Session) Outcome(ctx context.Context, p workload.Pod) (Foretold, error) {
+func (s *Session) Outcome(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
 	ns, _ := s.Namespaces.Of(p.Namespace)
 	return s.OutcomeOf(ctx, p.Created(ns.Name), ns, injector.Request{PodTemplate: p.Object})
 }
 
 // OutcomeOf injects into a pod that is created now. Of the request it takes what is about the
 // answer.
-func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (Foretold, error) {
+func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (injector.Outcome, error) {
 	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.Templates.In(ns.Name)
 	out, err := s.Compare.Pipeline.Inject(ctx, r)
 	if err != nil {
-		return Foretold{}, err
+		return injector.Outcome{}, err
 	}
-	f := Foretold{Outcome: out}
 	for _, t := range out.Templates {
 		if t.Code == reason.TemplateBroken {
 			if s.told == nil {
@@ -66,33 +63,7 @@ func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns temp
 			s.told[t.Name] = true
 		}
 	}
-	if out.Allowed {
-		f.Troubles = Troubles(created, out, s.Namespaces.Limited(ns))
-	}
-	return f, nil
-}
-
-// Troubles returns what refuses a pod after its injection.
-func Troubles(created map[string]any, out injector.Outcome, ns predict.Namespace) []predict.Trouble {
-	var injected []*templates.Template
-	for _, t := range out.Templates {
-		if t.Code == reason.Injected {
-			injected = append(injected, t.Template())
-		}
-	}
-	return predict.Troubles(predict.Input{Before: created, After: out.Pod, Namespace: ns, Injected: injected})
-}
-
-// Foretold is what becomes of a pod.
-type Foretold struct {
-	injector.Outcome
-	// Troubles are what refuses the pod after its injection.
-	Troubles []predict.Trouble
-}
-
-// Refused reports whether the pod does not come to be.
-func (f Foretold) Refused() bool {
-	return !f.Allowed || slices.ContainsFunc(f.Troubles, func(t predict.Trouble) bool { return t.Refused })
+	return out, nil
 }
 
 // Unasked returns the mistakes of the broken templates that no pod asked for.
@@ -124,7 +95,7 @@ type Namespaces struct {
 	// Fallback is the namespace of objects that name none; "" stands for default.
 	Fallback string
 
-	// all are by name. That of "" has the limits of objects that name no namespace.
+	// all are by name.
 	all map[string]*Namespace
 }
 
@@ -139,56 +110,28 @@ func (n *Namespaces) get(name string) *Namespace {
 	return n.all[name]
 }
 
-// FileNamespaces returns the namespaces among the objects of a file, with their LimitRanges and
-// ResourceQuotas. The only one is the fallback where none is given.
+// FileNamespaces returns the namespaces among the objects of a file. The only one is the fallback where none is given.
 func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, error) {
 	n := Namespaces{Fallback: fallback}
 	var names []string
 	for _, object := range objects {
-		switch kind, _ := object["kind"].(string); kind {
-		case "Namespace":
-			ns := injector.NamespaceOf(object)
-			if err := workload.CheckMetadata(object); err != nil {
-				return n, fmt.Errorf("%s: %w", workload.NameOf(object), err)
-			}
-			if of := n.get(ns.Name); !of.known {
-				names = append(names, ns.Name)
-			}
-			n.get(ns.Name).Namespace.Namespace, n.get(ns.Name).known = ns, true
-		case "LimitRange", "ResourceQuota":
-			if err := n.limit(kind, object); err != nil {
-				return n, err
-			}
-		default:
-			return n, fmt.Errorf("an object is of kind %q; allowed are Namespace, LimitRange and ResourceQuota", kind)
+		if kind, _ := object["kind"].(string); kind != "Namespace" {
+			return n, fmt.Errorf("an object is of kind %q; want Namespaces", kind)
 		}
+		if _, err := workload.Decode[corev1.Namespace](object); err != nil {
+			return n, fmt.Errorf("%s: %w", workload.NameOf(object), err)
+		}
+		ns := injector.NamespaceOf(object)
+		of := n.get(ns.Name)
+		if !of.known {
+			names = append(names, ns.Name)
+		}
+		of.Namespace, of.known = ns, true
 	}
 	if n.Fallback == "" && len(names) == 1 {
 		n.Fallback = names[0]
 	}
 	return n, nil
-}
-
-// limit keeps a LimitRange or a ResourceQuota.
-func (n *Namespaces) limit(kind string, object map[string]any) error {
-	metadata, _ := object["metadata"].(map[string]any)
-	namespace, _ := metadata["namespace"].(string)
-	of := n.get(namespace)
-	data, err := json.Marshal(object)
-	if err != nil {
-		return err
-	}
-	if kind == "LimitRange" {
-		of.LimitRanges = append(of.LimitRanges, corev1.LimitRange{})
-		err = json.Unmarshal(data, &of.LimitRanges[len(of.LimitRanges)-1])
-	} else {
-		of.Quotas = append(of.Quotas, corev1.ResourceQuota{})
-		err = json.Unmarshal(data, &of.Quotas[len(of.Quotas)-1])
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", workload.NameOf(object), err)
-	}
-	return nil
 }
 
 // Keep takes a namespace of the cluster in.
@@ -207,21 +150,9 @@ func (n Namespaces) Of(name string) (ns templates.Namespace, known bool) {
 		name = "default"
 	}
 	if of := n.all[name]; of != nil && of.known {
-		return of.Namespace.Namespace, true
+		return of.Namespace, true
 	}
 	return templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, false
-}
-
-// Limited returns a namespace with what limits its pods. An object that names no namespace
-// counts for each.
-func (n Namespaces) Limited(ns templates.Namespace) predict.Namespace {
-	all := predict.Namespace{Namespace: ns}
-	for _, name := range []string{"", ns.Name} {
-		if of := n.all[name]; of != nil {
-			all.LimitRanges, all.Quotas = append(all.LimitRanges, of.LimitRanges...), append(all.Quotas, of.Quotas...)
-		}
-	}
-	return all
 }
 
 // unknown says why the annotations of a namespace are not known.

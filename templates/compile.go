@@ -375,7 +375,7 @@ func (c *compiler) selectors(t *Template, at *manifest.Path) {
 		if t.spec.Required {
 			then = "refused"
 		}
-		c.warn(at.Field("match"), "selects every namespace that is not excluded, default included: while Pillion does not answer, new pods there are "+then+" (pillion lint --cluster counts them)")
+		c.warn(at.Field("match"), "selects every namespace that is not excluded, default included: while Pillion does not answer, new pods there are "+then)
 	}
 }
 

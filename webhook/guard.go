@@ -21,15 +21,15 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces, Rules, Workloads, Depending and Mirrors.
+// ExcludedNamespaces, Problems, Workloads, Namespaced and Mirrors.
 type GuardOptions struct {
 	// Compile has the prefix and the installer's values.
 	Compile templates.Options
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
-	// Rules checks a template that compiles: what the API server would refuse of every pod
-	// that gets it, and what it would refuse of some. Nil checks nothing.
-	Rules func(templates.Document, *templates.Template) ([]templates.Problem, []templates.Warning)
+	// Problems returns why no pod can have a template that compiles. It ends with its context. The error
+	// says why that is not known. Nil: nobody is asked.
+	Problems func(ctx context.Context, d templates.Document, t *templates.Template) ([]templates.Problem, error)
 	// Templates returns the set in force.
 	Templates func() *templates.Set
 	// Namespaces are those that are known. The maps of one hold until the next one.
@@ -37,9 +37,6 @@ type GuardOptions struct {
 	// Workloads returns the workloads and pods that name a template; with byDefault also those
 	// that ask by "true". It ends with its context. Nil where they may not be read.
 	Workloads func(ctx context.Context, template string, byDefault bool) usage.Found
-	// Depending says which namespaces come to depend on Pillion where one set of templates takes the
-	// place of another. Nil says nothing.
-	Depending func(ctx context.Context, before, after *templates.Set) []string
 	// Namespaced returns how many NamespacedSidecarTemplates a namespace has, as far as that is known.
 	// Nil: they are not served.
 	Namespaced func(namespace string) int
@@ -48,11 +45,11 @@ type GuardOptions struct {
 	Mirrors bool
 }
 
-// The deletion of a template waits for the cluster's workloads: workloadsTime at most, and
-// answerTime less than the API server waits.
+// A template that is written waits for the API server's judgement of sample pods, and one that is deleted
+// for the cluster's workloads: waitTime at most, and answerTime less than the API server waits.
 const (
-	workloadsTime = 3 * time.Second
-	answerTime    = time.Second
+	waitTime   = 3 * time.Second
+	answerTime = time.Second
 )
 
 type guard struct {
@@ -128,7 +125,7 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	}
 	options := g.options.Compile
 	options.Source = templates.ClusterSource + object.Name
-	t, warnings, mistakes := g.compile(r.Object, options)
+	t, warnings, mistakes := g.compile(ctx, r.Object, options)
 	if mistakes != nil {
 		return invalidTemplate(*mistakes), nil
 	}
@@ -142,26 +139,25 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	}
 	if e, ok := set.Find(object.Name); ok && e.Source != "" && e.Source != options.Source {
 		warnings = append(warnings, fmt.Sprintf("the name %s is taken by %s, which is in force; this object has no effect", object.Name, e.Source))
-	} else if _, _, matches := t.Match(); matches && g.options.Depending != nil {
-		warnings = append(warnings, g.options.Depending(ctx, set, templates.NewSet(append(set.All(), templates.Entry{Name: t.Name(), Template: t})))...)
 	}
 	return Allowed(append(warnings, canaryWarnings(set, t)...)...), nil
 }
 
-// compile compiles a manifest and applies the rules to it. It returns the mistakes, or the template
-// with warnings.
-func (g guard) compile(manifest part, options templates.Options) (*templates.Template, []string, *templates.CompileError) {
+// compile compiles a manifest, and has the API server judge the pods that get the template. It returns the
+// mistakes, or the template with warnings.
+func (g guard) compile(ctx context.Context, manifest part, options templates.Options) (*templates.Template, []string, *templates.CompileError) {
 	t, warned, err := templates.Compile(manifest, options)
 	var mistakes *templates.CompileError
 	if errors.As(err, &mistakes) {
 		return nil, nil, mistakes
 	}
-	if g.options.Rules != nil {
-		problems, more := g.options.Rules(templates.Document{Manifest: manifest, Line: 1}, t)
-		if len(problems) > 0 {
+	if g.options.Problems != nil {
+		ctx, cancel := limited(ctx)
+		defer cancel()
+		// What is not known refuses nothing. The controller asks again, and says why.
+		if problems, _ := g.options.Problems(ctx, templates.Document{Manifest: manifest, Line: 1}, t); len(problems) > 0 {
 			return nil, nil, &templates.CompileError{Template: t.Name(), Problems: problems}
 		}
-		warned = append(warned, more...)
 	}
 	var warnings []string
 	for _, w := range append(warned, t.TextHazards()...) {
@@ -186,7 +182,7 @@ func canaryWarnings(set *templates.Set, t *templates.Template) []string {
 // invalidTemplate refuses a template for its mistakes.
 func invalidTemplate(mistakes templates.CompileError) Response {
 	mistakes.Source = "" // kubectl names the object already
-	return refused(reason.TemplateInvalid, mistakes.Error()+"\n`pillion lint FILE` says the same, with lines")
+	return refused(reason.TemplateInvalid, mistakes.Error()+"\n`pillion lint FILE --server` says the same, with lines")
 }
 
 // refused denies with a message of one line or several, and ends it in the code.
@@ -273,13 +269,18 @@ func (g guard) workloads(ctx context.Context, name string, byDefault bool) usage
 	if g.options.Workloads == nil {
 		return usage.Found{Unread: []string{"workloads and pods (rbac.readWorkloads is off)"}}
 	}
-	limit := time.Now().Add(workloadsTime)
+	ctx, cancel := limited(ctx)
+	defer cancel()
+	return g.options.Workloads(ctx, name, byDefault)
+}
+
+// limited returns a context that ends soon enough for an answer.
+func limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := time.Now().Add(waitTime)
 	if end, ok := ctx.Deadline(); ok && end.Add(-answerTime).Before(limit) {
 		limit = end.Add(-answerTime)
 	}
-	ctx, cancel := context.WithDeadline(ctx, limit)
-	defer cancel()
-	return g.options.Workloads(ctx, name, byDefault)
+	return context.WithDeadline(ctx, limit)
 }
 
 // usedBy says why namespaces need the template. It is empty if they do not.

@@ -11,7 +11,7 @@ import (
 
 // writeNamespaced answers for a template of a namespace that is created or updated. The metadata of
 // a bad template may change: its finalizers could otherwise not be removed.
-func (g guard) writeNamespaced(_ context.Context, r *Review) (Response, error) {
+func (g guard) writeNamespaced(ctx context.Context, r *Review) (Response, error) {
 	object, spec, err := readObject(r.Object, v1alpha1.NamespacedKind)
 	if err != nil {
 		return Response{}, err
@@ -36,7 +36,7 @@ func (g guard) writeNamespaced(_ context.Context, r *Review) (Response, error) {
 	}
 	options := g.options.Compile
 	options.Source = templates.SourceIn(r.Namespace, object.Name)
-	_, warnings, mistakes := g.compile(r.Object, options)
+	_, warnings, mistakes := g.compile(ctx, r.Object, options)
 	if mistakes != nil {
 		return invalidTemplate(*mistakes), nil
 	}

@@ -175,9 +175,6 @@ func (m *Middleware) record(e *exchange) {
 	for _, event := range answer.Events {
 		m.options.Effects.Record(event)
 	}
-	if answer.later != nil {
-		answer.later(m.options.Effects.Record)
-	}
 }
 
 // fail answers a request that has no answer of a webhook.

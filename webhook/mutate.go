@@ -65,7 +65,6 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 		response.Call = FirstCall
 	}
 	response.Warnings, response.Templates, response.Events = out.Warnings, out.Templates, eventsOf(request.Pod, out)
-	response.later = m.pods.Forecasts.of(m.pods, r, request, out)
 	return response, nil
 }
 

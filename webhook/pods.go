@@ -26,8 +26,7 @@ type Namespaces interface {
 	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
-// Pods are what the webhooks for pods work with. All fields are required but Now, Forecasts and
-// Judged.
+// Pods are what the webhooks for pods work with. All fields are required but Now and Judged.
 type Pods struct {
 	Pipeline   *injector.Pipeline
 	Namespaces Namespaces
@@ -39,8 +38,6 @@ type Pods struct {
 	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
 	// Now is the clock by which exceptions of required templates end. Default: [time.Now].
 	Now func() time.Time
-	// Forecasts are about the pods that controllers create. Nil: there are none.
-	Forecasts *Forecasts
 	// Judged hears of each new pod what became of it. A canary's refusal is in the outcome only where
 	// the stable version takes the pod. It is not called on dry runs, and must not change the pod or
 	// block. Nil: nobody hears.

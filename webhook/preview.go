@@ -22,7 +22,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-// PreviewOptions are what the preview works with. All fields are required but Refused, Workloads and Rate.
+// PreviewOptions are what the preview works with. All fields are required but Workloads and Rate.
 type PreviewOptions struct {
 	Pods Pods
 	// Prefix is the annotation prefix.
@@ -31,25 +31,11 @@ type PreviewOptions struct {
 	// creates of it in a namespace. Of a pod both are the pod. Both are nil for an object without
 	// a pod. The error says why the pod template cannot be read.
 	Created func(workload map[string]any, namespace string) (template, pod map[string]any, err error)
-	// Refused returns a sentence for each reason why a pod is refused after its injection that
-	// would pass without it. It ends soon, also where it cannot find out. Nil: nobody is asked.
-	Refused func(ctx context.Context, p Injection) []string
 	// Workloads calls f with the workloads of a namespace, as JSON, while there is time. It returns
 	// what could not be looked at, and why. Nil: they may not be read.
 	Workloads func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unlooked []string)
 	// Rate bounds how many are answered. Default: 100 in a second, after a burst of 200.
 	Rate *rate.Limiter
-}
-
-// Injection is a pod before and after its injection.
-type Injection struct {
-	Before, After map[string]any
-	Namespace     templates.Namespace
-	// Injected are the templates that After has something of.
-	Injected []*templates.Template
-	// Creates: the pod itself is being created, and must not wait for what is read of others. API
-	// servers say in the same answer what refuses it.
-	Creates bool
 }
 
 // Bounds of previews. They are advice, and what takes them to their bounds goes without:
@@ -64,7 +50,7 @@ const (
 	// previewTime is how long the work on one may take. API servers wait for a second.
 	previewTime = 700 * time.Millisecond
 	// previewCopies is how many times a decoded workload is in memory: itself, the pod that its
-	// controller creates, what is asked whether it is refused, and the pipeline's own work.
+	// controller creates, Kubernetes' type of it, and the pipeline's own work.
 	previewCopies = 4.25
 )
 
@@ -154,9 +140,6 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 	if r.Kind.Kind != "Pod" {
 		said.outcome(out)
 	}
-	if injected := injectedOf(out); out.Allowed && len(injected) > 0 && p.options.Refused != nil {
-		said.pods(p.options.Refused(ctx, Injection{Before: p.options.Pods.Pipeline.Base(w.created), After: out.Pod, Namespace: ns, Injected: injected, Creates: r.Kind.Kind == "Pod"})...)
-	}
 	rules := keys.Rules{Prefix: p.options.Prefix, Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
 	if r.Kind.Kind != "Pod" {
 		said.workloadKeys(keys.Check(rules, keys.Object{
@@ -181,17 +164,6 @@ func concerned(out injector.Outcome) func(string) bool {
 		about[t.Name] = true
 	}
 	return func(template string) bool { return about[template] }
-}
-
-// injectedOf returns the templates that were injected.
-func injectedOf(out injector.Outcome) []*templates.Template {
-	var injected []*templates.Template
-	for _, t := range out.Templates {
-		if t.Code == reason.Injected {
-			injected = append(injected, t.Template())
-		}
-	}
-	return injected
 }
 
 // maxMistaken bounds the templates whose parameters on a namespace are looked at.
@@ -240,7 +212,7 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 		said.say(fmt.Sprintf("%s: the label %s asks for no sidecar, and nothing else here does: only pods that ask themselves get one. To ask for all pods: kubectl annotate namespace %s %s/inject=TEMPLATE",
 			said.about, templates.InjectionLabel(p.options.Prefix), ns.Name, cmp.Or(p.options.Prefix, templates.DefaultPrefix)))
 	}
-	p.outlook(ctx, r, ns, set).say(&said, p.options.Pods.Pipeline.ExplainCommand)
+	p.workloads(ctx, &said, ns, set)
 	return Allowed(said.warnings...), nil
 }
 

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -100,7 +99,12 @@ func TestPreviewsWaitForOneAnotherOnlyForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, end := make(chan struct{}, 8), make(chan struct{})
 		to := previewFixture(t, func(_ *parts, o *PreviewOptions) {
-			o.Refused = func(context.Context, Injection) []string { began <- struct{}{}; <-end; return nil }
+			created := o.Created
+			o.Created = func(object map[string]any, namespace string) (template, pod map[string]any, err error) {
+				began <- struct{}{}
+				<-end
+				return created(object, namespace)
+			}
 		})
 		first := make(chan struct{})
 		go func() { defer close(first); say(t, to, deploymentReview("CREATE", "", oneApp)) }()

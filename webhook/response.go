@@ -29,8 +29,6 @@ type Response struct {
 	// Events are recorded once the answer is made. DryRun and Namespace are the
 	// review's, whatever they say here.
 	Events []events.Event
-	// later finds more events once the answer is sent. It does not block. Nil: there are none.
-	later func(record func(events.Event))
 }
 
 // Call says which call about a new pod a review is. An API server calls again when another webhook

@@ -112,12 +112,11 @@ func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 		says      string
 	}{
 		"all can be read":           {says: ""},
-		"no limits":                 {forbidden: []string{"list limitranges shop"}, says: ""},
 		"not the server's settings": {forbidden: inspecttest.TeamsRights, says: "you lack the rights to read"},
 		"not the namespace":         {forbidden: []string{"get namespaces"}, says: "you lack the rights to read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cl := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "max: {memory: 1Mi}", "max: {memory: 1Gi}", 1), nil, c.forbidden...)
+			cl := inspecttest.Live(t, inspecttest.Shop, nil, c.forbidden...)
 			s := &session{Session: cl.Session()}
 			documents, err := workload.Parse([]byte(file))
 			if err != nil {

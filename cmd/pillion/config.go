@@ -109,7 +109,6 @@ func (c *serveConfig) flags(f *pflag.FlagSet) {
 	f.StringVar(&c.MirrorRevision, "mirror-revision", "", "value of the annotation PREFIX/mirror-revision of --mirror-policy for this version of the release; replicas of other versions write no mirrors")
 	f.StringVar(&c.WebhookScope, "webhook-scope", scopeRequested, "which namespaces' pods the webhook configuration sends to /mutate/requested: Requested (label PREFIX/injection=enabled) or All (neither enforced nor disabled)")
 	f.BoolVar(&c.Preview, "preview", true, "answer reviews of workloads and namespaces at /preview, with warnings about what will happen to their pods")
-	f.BoolVar(&c.PreviewLimits, "preview-limits", false, "read LimitRanges and ResourceQuotas, so that previews and events say when they refuse a pod because of a sidecar")
 	f.DurationVar(&c.CountEvery, "count-pods-every", 0, "how often to list the pods of namespaces with injection, and to count those that lack a sidecar or have an older one (0: never)")
 	c.peersFlags(f)
 	f.DurationVar(&c.ReviewTimeout, "review-timeout", 10*time.Second, "the longest timeoutSeconds in the webhook configurations: Pillion gives up a review after this time")

@@ -25,9 +25,8 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain pod/NAME | deploy/NAME | ns/NAME | -f FILE",
 		Short: "Say why a pod gets its sidecars, or does not",
 		Long: `Explain shows each rule of the decision with its input and its result, each
-parameter with the level that it came from, what is merged where, which values
-of the pod win, and what refuses the pod afterwards: the API's rules, Pod
-Security, LimitRanges and quotas.
+parameter with the level that it came from, what is merged where, and which
+values of the pod win.
 
   pod/NAME     a pod that exists, compared with the pod that would be created
                in its place (injected already, outdated, missing), and whether

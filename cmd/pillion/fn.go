@@ -21,9 +21,8 @@ func newFnCommand() *cobra.Command {
 		Short: "Inject sidecars as a KRM function of kustomize and kpt",
 		Long: `Fn is a function of the KRM Functions Specification. It reads a ResourceList on
 standard input, injects into its pods as 'pillion inject' does, and writes it to
-standard output. The SidecarTemplates, Namespaces, LimitRanges and
-ResourceQuotas among the items count as those of --templates and
---namespace-file.
+standard output. The SidecarTemplates and Namespaces among the items count as
+those of --templates and --namespace-file.
 
 The functionConfig is a ConfigMap. Its data has the flags below without their
 dashes, and goes before them; 'values' is the YAML itself there, and no file.

@@ -104,8 +104,8 @@ func TestAFunctionThatRefusesAPodSaysSoInItsResultsAndChangesNothing(t *testing.
 		"another list":      {"kind: ResourceList", "kind: List", "must have apiVersion config.kubernetes.io/v1 and kind ResourceList"},
 		"a bad value":       {"library: fluent-bit", "library: fluent-bot", "fluent-bot"},
 		"another kind":      {"kind: ConfigMap", "kind: Pillion", "must be a ConfigMap of apiVersion v1"},
-		"a bad pod":         {"containers: [{name: web, image: nginx}]", "containers: [web]", "spec.template.spec.containers[0] must be an object; got a string"},
-		"a bad namespace":   {"metadata: {name: shop,", "metadata: {name: shop, labels: {a: 1},", `metadata.labels["a"] must be text; got a number`},
+		"a bad pod":         {"containers: [{name: web, image: nginx}]", "containers: [web]", `spec.template.spec.containers[0]: "web": json: cannot unmarshal string`},
+		"a bad namespace":   {"metadata: {name: shop,", "metadata: {name: shop, labels: {a: 1},", `metadata.labels.a: 1: json: cannot unmarshal number`},
 		"a misspelled data": {"  data:", "  dat:", `unknown field "dat"; did you mean data?`},
 		"binary data":       {"  data:", "  binaryData: {region: ZXU=}\n  data:", `unknown field "binaryData"`},
 	} {

@@ -11,9 +11,9 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates/show"
 )
@@ -30,8 +30,8 @@ anything with a pod template, and lists; the rest passes through. Nothing is
 printed on standard output unless every pod could be injected.
 
 With --cluster, templates, values and prefix are the server's there, and
-namespaces with their annotations, LimitRanges and ResourceQuotas are read live,
-with your own rights. Nothing in the cluster changes.`,
+namespaces with their annotations are read live, with your own rights. Nothing
+in the cluster changes.`,
 		Example: `  pillion inject -f deployment.yaml --namespace-file namespace.yaml
   kubectl get pod web -o yaml | pillion inject -f - -o diff
   pillion inject --cluster -n shop -f deployment.yaml -o diff`,
@@ -123,7 +123,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 				return nil, err
 			}
 			s.tell(cmd, notesOf(p, out)...)
-			refused, asked = refused || out.Refused(), asked || out.Code != reason.NotRequested
+			refused, asked = refused || !out.Allowed, asked || out.Code != reason.NotRequested
 			if quiet == nil {
 				quiet = &p
 			}
@@ -174,7 +174,7 @@ func (s *session) tell(cmd *cobra.Command, notes ...note) {
 }
 
 // notesOf are the notes about a pod.
-func notesOf(p workload.Pod, out inspect.Foretold) []note {
+func notesOf(p workload.Pod, out injector.Outcome) []note {
 	var notes []note
 	add := func(s severity, text string) {
 		notes = append(notes, note{severity: s, holder: p.Holder(), about: p.Owner, text: text})
@@ -184,13 +184,6 @@ func notesOf(p workload.Pod, out inspect.Foretold) []note {
 	}
 	if !out.Allowed {
 		add(refusal, out.Message)
-	}
-	for _, t := range out.Troubles {
-		if t.Refused {
-			add(refusal, t.String())
-		} else {
-			add(warning, t.String())
-		}
 	}
 	return notes
 }

@@ -15,11 +15,12 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect/explain"
-	"github.com/pillion-dev/pillion/offline/apirules"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -135,14 +136,30 @@ func describe(ctx context.Context, name string) (libraryEntry, error) {
 	if err := json.Unmarshal(data, &pod); err != nil {
 		return e, fmt.Errorf("reading the pod: %w", err)
 	}
-	level, _ := apirules.PodSecurity(&pod)
-	e.podSecurity = string(level)
+	if e.podSecurity, err = podSecurity(&pod); err != nil {
+		return e, err
+	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for _, p := range c.Ports {
 			e.ports = append(e.ports, fmt.Sprint(p.Name, " ", p.ContainerPort))
 		}
 	}
 	return e, nil
+}
+
+// podSecurity returns the strictest Pod Security Standard that a pod keeps to, by Kubernetes' own checks.
+func podSecurity(pod *corev1.Pod) (string, error) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		return "", err
+	}
+	for _, level := range []api.Level{api.LevelRestricted, api.LevelBaseline} {
+		results := evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec)
+		if policy.AggregateCheckResults(results).Allowed {
+			return string(level), nil
+		}
+	}
+	return string(api.LevelPrivileged), nil
 }
 
 // neededParameters are the names of the parameters without which the template refuses a pod

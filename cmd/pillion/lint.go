@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/offline/oracle"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
@@ -19,27 +20,23 @@ func newLintCommand() *cobra.Command {
 	var cases caseFlags
 	cmd := &cobra.Command{
 		Use:   "lint [FILE|DIR...]",
-		Short: "Check SidecarTemplates without a cluster",
+		Short: "Check SidecarTemplates before a cluster has them",
 		Long: `Lint compiles each SidecarTemplate, as the webhook does, injects it into sample
-pods (bundled ones, and yours with --pod), and checks the resulting pods:
-whether the API would accept them, their Pod Security level, Jobs that would
-never finish, the order of containers, images without a tag, missing resources,
-values inside scripts. Each finding has its file, line, template, path and rule;
-docs/reference/fields.md lists the rules.
+pods (bundled ones, and yours with --pod), and checks the resulting pods: Jobs
+that would never finish, the order of containers, images without a tag, missing
+resources, values inside scripts. Each finding has its file, line, template,
+path and rule; docs/reference/fields.md lists the rules.
 
 A template that no sample pod gets was not checked, and lint says so: give a pod
 that gets it with --pod, or a case that passes with --test. Of a workload lint
 takes the pod that its controller creates, with its owner, its labels and the
 volumes of its claims.
 
-With --cluster it also compares changed templates with those in force: for each
-workload, each pod and each namespace that uses them, it injects both and says
-what would newly be refused. It reads with your own rights: namespaces, pods and
-workloads. NamespacedSidecarTemplates are checked beside those that the
-namespace has in the cluster, for which rights in that namespace are enough with
--n, and a new name beside those of all namespaces.
-Without FILE lint checks the NamespacedSidecarTemplates that the cluster has.
-With -n it reads one namespace's.
+The rules of the API are not part of that, beyond a table of frequent typing
+mistakes. With --server lint also sends the sample pods to the API server, by
+dry run, in the namespace of -n: you need the right to create pods there. It is
+an error if the API server calls all bundled pods that get the template invalid,
+or refuses a pod of yours.
 
 With --test it also runs the templates' own cases: for a template NAME the
 folders testdata/NAME/CASE beside its file, each with a pod.yaml and the
@@ -49,12 +46,11 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
   pillion lint templates/ --test
   pillion lint template.yaml --pod deployment.yaml --strict -o json
-  pillion lint template.yaml --cluster
-  pillion lint --cluster -n shop`,
+  pillion lint template.yaml --server -n shop`,
 		ValidArgsFunction: anyFile,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && !f.cluster {
-				return usageError{Err: fmt.Errorf("lint needs at least one file or directory, or --cluster")}
+			if len(args) == 0 {
+				return usageError{Err: fmt.Errorf("lint needs at least one file or directory")}
 			}
 			return nil
 		},
@@ -78,12 +74,17 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 				}
 				documents = append(documents, manifests...)
 			}
-			results, err := f.lint(cmd, &o, documents, lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Namespace: o.namespace, Stable: func(name string) *templates.Template {
+			linting := lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Namespace: o.namespace, Stable: func(name string) *templates.Template {
 				t, _ := libraryTemplate(name, options) // nil for a name that the library does not have
 				return t
-			}})
-			if err != nil {
-				return err
+			}}
+			results := lint.Run(documents, linting)
+			if f.server {
+				server, err := o.oracle()
+				if err != nil {
+					return err
+				}
+				lint.Validate(cmd.Context(), server, documents, results, linting)
 			}
 			tested, err := cases.run(cmd, args, documents, options, o.now)
 			if err != nil {
@@ -91,6 +92,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 			}
 			triedByCases(results, tested)
 			report := reportOf(results)
+			report.server = f.server
 			write := writeLintText
 			if f.output == "json" {
 				write = func(w io.Writer, report lintReport) error { return show.JSON(w, report) }
@@ -109,9 +111,9 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	}
 	cases.flags(cmd)
 	textOrJSON(cmd.Flags(), &f.output)
-	cmd.Flags().BoolVar(&f.cluster, "cluster", false, "also say which pods of the cluster the changed templates would refuse that are not refused now")
-	placeFlags(cmd.Flags(), &o.where)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none; with --cluster the only one whose templates are read")
+	cmd.Flags().BoolVar(&f.server, "server", false, "also ask the API server about the sample pods, by dry run")
+	clusterFlags(cmd.Flags(), &o.where)
+	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none, and of the dry run (default: the context's)")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")
 	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
 	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
@@ -125,24 +127,23 @@ type lintFlags struct {
 	output string
 	strict bool
 	pods   []string
-	// cluster compares with the templates in force.
-	cluster bool
+	// server asks the API server.
+	server bool
 }
 
-// lint checks the documents, and beside a cluster what they change there.
-func (f *lintFlags) lint(cmd *cobra.Command, o *offline, documents []lint.Document, options lint.Options) ([]lint.Result, error) {
-	if !f.cluster {
-		return lint.Run(documents, options), nil
-	}
-	users, err := o.users(cmd)
+// oracle returns an oracle for the API server and the namespace that the flags name.
+func (o *offline) oracle() (oracle.Oracle, error) {
+	config, err := clusterConfig(o.where)
 	if err != nil {
-		return nil, err
+		return oracle.Oracle{}, err
 	}
-	results, err := users.lint(cmd.Context(), documents, options, o.namespace)
-	if err != nil {
-		return nil, err
+	namespace := o.namespace
+	if namespace == "" {
+		if namespace, _, err = kubeconfigOf(o.where).Namespace(); err != nil {
+			return oracle.Oracle{}, fmt.Errorf("finding the namespace: %w", err)
+		}
 	}
-	return results, users.check(cmd.Context(), documents, results)
+	return newOracle(config, namespace, o.prefix), nil
 }
 
 // samples reads the author's own pods.
@@ -182,6 +183,9 @@ type lintReport struct {
 	Templates []lintedTemplate `json:"templates"`
 	Errors    int              `json:"errors"`
 	Warnings  int              `json:"warnings"`
+
+	// server: the API server was asked.
+	server bool
 }
 
 // lintedTemplate is a result. OK: it has no error.
@@ -228,6 +232,9 @@ func writeLintText(w io.Writer, report lintReport) error {
 	last := fmt.Sprintf("templates: %d, errors: %d, warnings: %d", len(report.Templates), report.Errors, report.Warnings)
 	if untried > 0 {
 		last += fmt.Sprintf(", not tried: %d", untried)
+	}
+	if !report.server {
+		last += "\nmost rules of the API are not part of this: pillion lint FILE --server asks the API server"
 	}
 	_, err := fmt.Fprintln(w, last)
 	return err

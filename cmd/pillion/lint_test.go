@@ -90,7 +90,7 @@ func TestATemplateThatNoSampleGetsIsNotOK(t *testing.T) {
 		t.Errorf("JSON:\n%s", out)
 	}
 	pod := map[string]string{"pod.yaml": "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: 'w:1'}], volumes: [{name: data, emptyDir: {}}]}\n", "other.yaml": "kind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: web, image: 'w:1'}]}\n"}
-	if code, out, errs := call(t, "", pod, "lint", untried, "--pod", "DIR/pod.yaml"); code != exitError || !strings.Contains(out, "audit_sidecar") || strings.Contains(out, "[untried]") {
+	if code, out, errs := call(t, "", pod, "lint", untried, "--pod", "DIR/pod.yaml"); code != exitError || !strings.Contains(out, "Allways") || strings.Contains(out, "[untried]") {
 		t.Errorf("with a pod that gets it: exit %d\n%s%s", code, out, errs)
 	}
 	if _, out, _ := call(t, "", pod, "lint", untried, "--pod", "DIR/other.yaml"); !strings.Contains(out, "does not get it: the matchCondition") || !strings.Contains(out, "not tried: 1") {
@@ -105,7 +105,7 @@ func TestATemplateWhoseCasesPassWasTried(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.NewReplacer("audit_sidecar", "audit", "com/audit", "com/audit:1\n        resources: {requests: {cpu: 1m, memory: 1Mi}, limits: {memory: 1Mi}}").Replace(string(manifest))
+	text := strings.NewReplacer("Allways", "Always", "com/audit", "com/audit:1\n        resources: {requests: {cpu: 1m, memory: 1Mi}, limits: {memory: 1Mi}}").Replace(string(manifest))
 	pod := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {pillion.dev/inject: untried}}\nspec: {containers: [{name: web, image: 'w:1'}], volumes: [{name: data, emptyDir: {}}]}\n"
 	for name, c := range map[string]struct {
 		pod, flag, says, not string

@@ -137,7 +137,7 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 		}
 	}
 	each(newRootCommand("pillion"))
-	for _, name := range []string{"status", "check", "rollout", "explain", "inject", "params", "policy", "lint", "certs list", "certs revoke"} {
+	for _, name := range []string{"status", "check", "rollout", "explain", "inject", "params", "policy", "certs list", "certs revoke"} {
 		if !where[name] {
 			t.Errorf("%s has no --pillion-namespace", name)
 		}

@@ -37,6 +37,7 @@ func (r *replica) readNamespaced() {
 		status: store.NewNamespacedStatusWriter(r.metadata, c.Prefix, log),
 		served: c.NamespacedTemplates,
 	}
+	r.namespaced.status.Acceptance = r.oracle().acceptance
 	if c.NamespacedTemplates {
 		r.set.Attach(r.namespaced.Namespaced)
 	}

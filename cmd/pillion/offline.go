@@ -70,7 +70,7 @@ func (o *offline) podFlags(cmd *cobra.Command) {
 // settingFlags are the flags that say what is injected, and for which namespaces.
 func (o *offline) settingFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none (with a cluster: default the context's)")
-	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations; and with their LimitRanges and ResourceQuotas")
+	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for their labels and annotations")
 	nowFlag(cmd.Flags(), &o.now)
 	o.templateFlags(cmd)
 }
@@ -377,12 +377,11 @@ func manifestsOf(objects []map[string]any) ([]lint.Document, error) {
 	return manifests, nil
 }
 
-// namespaces reads those of --namespace-file, and those beside the pods, with what limits their
-// pods.
+// namespaces reads those of --namespace-file, and those beside the pods.
 func (o *offline) namespaces(cmd *cobra.Command) (inspect.Namespaces, error) {
 	var beside []map[string]any
 	for _, object := range o.beside {
-		if kind, _ := object["kind"].(string); slices.Contains([]string{"Namespace", "LimitRange", "ResourceQuota"}, kind) {
+		if object["kind"] == "Namespace" {
 			beside = append(beside, object)
 		}
 	}

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/internal/cputime"
-	"github.com/pillion-dev/pillion/offline/predict"
 )
 
 // BenchmarkPreview prints what a preview of an ordinary Deployment takes, of 30 variables and
 // with two templates, and what the middleware alone takes of that: a line BENCH preview us=<x> kib=<x>.
 func BenchmarkPreview(b *testing.B) {
-	to := newPreview(b, map[string]string{"pillion.dev/inject": "shipper,proxy"}, predict.Namespace{})
+	to := newPreview(b, map[string]string{"pillion.dev/inject": "shipper,proxy"})
 	const rounds = 1000
 	// The time is the processor's: that of the clock depends on who else works here.
 	cost := func(review []byte) (us, kib float64) {

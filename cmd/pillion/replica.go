@@ -27,7 +27,6 @@ import (
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/injector"
-	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -63,7 +62,6 @@ type replica struct {
 	// By review: how pods are judged.
 	recorder *events.Recorder
 	refusals *canary.Refusals
-	limits   namespaceLimits
 	pods     webhook.Pods
 
 	// By write: what is written to the cluster.
@@ -174,6 +172,7 @@ func (r *replica) readTemplates() error {
 	client := dynamic.NewForConfigOrDie(r.config)
 	options.Sources = append(options.Sources, store.Cluster(client, c.Prefix, options.Logger))
 	r.set, r.status = store.New(options), store.NewStatusWriter(client, c.Prefix, options.Logger)
+	r.status.Acceptance = r.oracle().acceptance
 	r.set.OnVerdicts(func(v []store.Verdict) { r.status.Observe("templates", v) })
 	return nil
 }
@@ -208,11 +207,10 @@ func (r *replica) review() {
 	})
 	r.registry.MustRegister(r.recorder.Collector())
 	r.run(r.recorder.Run)
-	r.limits = c.limits(r.config, r.logger("limits"))
 	r.refusals = canary.NewRefusals(time.Now)
 	r.pods = webhook.Pods{
 		Judged: r.refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
-		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before, Forecasts: webhook.NewForecasts(r.limits.foretold),
+		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before,
 	}
 }
 
@@ -287,10 +285,8 @@ func (r *replica) handle(reviews webhook.Options) {
 	c, middleware := r.c, webhook.NewMiddleware(reviews)
 	guard := webhook.GuardOptions{
 		Compile: r.compile, ExcludedNamespaces: c.Excluded, Templates: r.set.Snapshot, Namespaces: r.namespaces.All,
-		Depending: r.dependence().of, Mirrors: c.mirrorsTemplates(), Namespaced: r.namespaced.count(),
-		Rules: func(d templates.Document, t *templates.Template) ([]templates.Problem, []templates.Warning) {
-			return lint.APIRules(d, t, r.compile)
-		},
+		Mirrors: c.mirrorsTemplates(), Namespaced: r.namespaced.count(),
+		Problems: r.oracle().problems,
 	}
 	previews := webhook.PreviewOptions{Pods: r.pods, Prefix: c.Prefix}
 	if c.ReadWorkloads {

@@ -101,8 +101,9 @@ type statusReport struct {
 	// Next are the commands to run next.
 	Next []string `json:"next"`
 
-	// notRunning are those of Warnings that are about pods of Pillion.
-	notRunning []string
+	// general are those of Warnings that are printed whatever the target is: about pods of Pillion that
+	// do not run, and about templates whose pods the API server refuses.
+	general []string
 }
 
 func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
@@ -135,7 +136,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if problem != nil {
 		return problem
 	}
-	r.Warnings, r.notRunning = append(r.Warnings, notRunning...), notRunning
+	r.general = notRunning
 	if of.Namespace == "" {
 		var set *templates.Set
 		if live != nil {
@@ -144,10 +145,12 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 		r.Canaries = canariesOf(r.Replicas, set, of.Template)
 	}
 	if err == nil {
+		r.general = append(r.general, live.Unaccepted(ctx, of)...)
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(r.Replicas, live.Templates, version)
 	} else {
 		r.PodsUnknown = rights.Named(err).Error()
 	}
+	r.Warnings = append(r.Warnings, r.general...)
 	if c.output == "json" {
 		err = show.JSON(cmd.OutOrStdout(), r)
 	} else {
@@ -178,7 +181,7 @@ func reportOn(ctx context.Context, cluster *inspect.Cluster, replicas []state.Re
 // text returns the report for people. Namespace is Pillion's own.
 func (r statusReport) text(namespace string, of inspect.Target) string {
 	var out strings.Builder
-	lines := slices.Concat(r.notRunning, r.Problems)
+	lines := slices.Concat(r.general, r.Problems)
 	if of == (inspect.Target{}) {
 		lines = append(lines, inspect.Warnings(r.Replicas)...)
 	}

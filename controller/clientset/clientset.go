@@ -2,6 +2,7 @@ package clientset
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -54,6 +55,20 @@ func NamespaceList(client kubernetes.Interface) func(ctx context.Context, opts m
 	return func(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
 		return client.CoreV1().RESTClient().Get().Resource("namespaces").VersionedParams(&opts, scheme.ParameterCodec).
 			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Stream(ctx)
+	}
+}
+
+// CreatePod returns a function that creates a pod in a namespace by server-side dry run. The pod is sent
+// as it is, also where no type of Kubernetes can hold it.
+func CreatePod(client kubernetes.Interface, namespace string) func(ctx context.Context, pod map[string]any) error {
+	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	return func(ctx context.Context, pod map[string]any) error {
+		body, err := json.Marshal(pod)
+		if err != nil {
+			return err
+		}
+		return client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").VersionedParams(&options, scheme.ParameterCodec).
+			SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
 	}
 }
 

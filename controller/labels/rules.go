@@ -1,7 +1,6 @@
 package labels
 
 import (
-	"iter"
 	"slices"
 
 	"github.com/pillion-dev/pillion/controller/proof"
@@ -158,28 +157,4 @@ func (r Rules) Applied(ns Namespace, changes []Change) (labels map[string]string
 		force = force || slices.Contains(ns.ByHand, c.Key)
 	}
 	return labels, force
-}
-
-// Dependents are the names of namespaces whose pods depend on Pillion, in order: those whose pods
-// come without sidecars while it does not answer, and those whose pods are refused.
-type Dependents struct{ Enabled, Enforced []string }
-
-// Newly returns the namespaces that come to depend on Pillion, or come to be enforced, where one
-// set of templates takes the place of another. Namespaces whose label a hand set stay as they are.
-func (r Rules) Newly(e proof.Enforcement, before, after *templates.Set, namespaces iter.Seq[Namespace]) Dependents {
-	key := templates.InjectionLabel(r.Prefix)
-	var d Dependents
-	for ns := range namespaces {
-		has, want := ns.Labels[key], r.injection(after, e, ns)
-		switch {
-		case slices.Contains(r.Excluded, ns.Name), slices.Contains(ns.ByHand, key), want == r.injection(before, e, ns), want == has:
-		case want == templates.InjectionEnforced:
-			d.Enforced = append(d.Enforced, ns.Name)
-		case want == templates.InjectionEnabled && has == "":
-			d.Enabled = append(d.Enabled, ns.Name)
-		}
-	}
-	slices.Sort(d.Enabled)
-	slices.Sort(d.Enforced)
-	return d
 }

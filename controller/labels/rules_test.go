@@ -339,45 +339,6 @@ func TestAWriteThatDropsWhatPillionEnforcedGetsItBack(t *testing.T) {
 	}
 }
 
-// A template that matches everything has every namespace depend on Pillion that is not excluded;
-// whose pods depend on it already is not told again.
-func TestANewTemplateSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
-	ns := func(name, inject string, labels ...string) Namespace {
-		n := namespace(name, labels...)
-		if inject != "" {
-			n.Annotations = map[string]string{"pillion.dev/inject": inject}
-		}
-		return n
-	}
-	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
-	all := []Namespace{
-		ns("default", ""), ns("kube-system", ""), ns("opted-out", "false"), ns("asks", "logs", enforced), ns("asks-unproven", "logs", enabled),
-		ns("off", "", disabled), byHand(ns("hand", "", enabled), injection), ns("web", "", "team=web", enabled),
-	}
-	for why, c := range map[string]struct {
-		spec              string
-		match             Match
-		enabled, enforced []string
-	}{
-		"matches nothing":            {"match: {namespaceSelector: {matchLabels: {team: none}}}", "", nil, nil},
-		"matches pods everywhere":    {"match: {podSelector: {}}", "", []string{"default"}, nil},
-		"is required":                {"required: true\nmatch: {podSelector: {}}", "", nil, []string{"default", "opted-out", "web"}},
-		"every match enforces":       {"match: {podSelector: {}}", MatchAll, nil, []string{"default"}},
-		"is required, none enforces": {"required: true\nmatch: {podSelector: {}}", MatchNone, []string{"default", "opted-out"}, nil},
-	} {
-		before := mixed(t)
-		e := compile(t, "new", c.spec+"\ninject: {metadata: {labels: {a: b}}}")
-		if e.Err != nil {
-			t.Fatal(e.Err)
-		}
-		rules := Rules{Excluded: []string{"kube-system"}, Match: c.match}
-		got := rules.Newly(proof.Enforcement{Enforce: true}, before, templates.NewSet(append(before.All(), e)), slices.Values(all))
-		if !slices.Equal(got.Enabled, c.enabled) || !slices.Equal(got.Enforced, c.enforced) {
-			t.Errorf("%s: %+v, want %v and %v", why, got, c.enabled, c.enforced)
-		}
-	}
-}
-
 // Where Pillion wants no label, nothing is injected unless the pod asks itself.
 func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

@@ -189,7 +189,7 @@ func (a *assembly) verdict(u Unit, results []compiled) Verdict {
 			v.Reason, v.Message = CompileFailed, o.err.Error()
 			return v
 		}
-		v.Hash = o.template.Hash()
+		v.Hash, v.Template = o.template.Hash(), o.template
 	}
 	if owner, taken := a.owners[u.Object.Name]; taken {
 		v.Reason, v.Message = NameTaken, fmt.Sprintf("The name %s is taken by %s, which is in force; rename or delete this object.", u.Object.Name, owner)

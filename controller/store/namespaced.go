@@ -607,7 +607,7 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 			v.Message = e.Err.Error()
 		}
 		if v.Reason == Compiled && k.template != nil {
-			v.Hash = k.template.Hash()
+			v.Hash, v.Template = k.template.Hash(), k.template
 		}
 		if !k.lost {
 			verdicts = append(verdicts, v)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/controller/follow"
+	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -99,9 +100,13 @@ type Verdict struct {
 	Reason, Message string
 	// Share is the percentage of a canary, nil for other templates.
 	Share *int32
+	// Template is what the object compiles to. It is nil if it does not, and for a mirror.
+	Template *templates.Template
 	// namespaces is in how many namespaces the template is in force, -1 if it is not known.
 	// [StatusWriter] fills it in.
 	namespaces int64
+	// acceptance is what API servers say now of the pods that get the template, nil if nobody asked.
+	acceptance *metav1.Condition
 }
 
 // The reasons of the condition Ready.
@@ -118,6 +123,18 @@ const (
 	// SourceGone: the file is gone, and namespaces name the template, so its last version
 	// stays in force. Only of a mirror.
 	SourceGone = "SourceGone"
+)
+
+// The reasons of the condition Accepted.
+const (
+	// Valid: API servers accept a sample pod that gets the template.
+	Valid = "Valid"
+	// Invalid: they call every sample pod invalid.
+	Invalid = "Invalid"
+	// NotAsked: no API server is asked about this template.
+	NotAsked = "NotAsked"
+	// NoAnswer: an API server did not say whether sample pods are valid. It is asked again.
+	NoAnswer = "NoAnswer"
 )
 
 // inForce is the message of Compiled.

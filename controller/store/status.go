@@ -22,6 +22,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/pillion-dev/pillion/controller/reconcile"
+	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -31,6 +32,8 @@ const fieldManager = "pillion"
 const (
 	// Ready is the condition that reports whether a template is usable.
 	Ready = "Ready"
+	// Accepted is the condition that reports whether API servers accept pods that get the template.
+	Accepted = "Accepted"
 	// maxJitter spreads the writes of the replicas: the first one's is seen by most
 	// of the others before they would write the same.
 	maxJitter = 400 * time.Millisecond
@@ -44,6 +47,8 @@ const (
 	// matches everything has another one with each new namespace.
 	countPause      = 5 * time.Second
 	countsPerSecond = 5
+	// acceptanceTime bounds how long an API server is waited for.
+	acceptanceTime = 5 * time.Second
 	// countRetry is how long a number waits that found no place among them.
 	countRetry = 500 * time.Millisecond
 	// countWait is how long a first status waits for its number.
@@ -58,6 +63,11 @@ const (
 // the version of the object that it has seen, so that of several writers at the
 // same time one succeeds.
 type StatusWriter struct {
+	// Acceptance returns the status, the reason and the message of the condition Accepted. It is called
+	// for each new version of a template, and again while the reason is [NoAnswer]. Nil: the condition is
+	// not written.
+	Acceptance func(ctx context.Context, t *templates.Template) metav1.Condition
+
 	// kind and resource are those of the objects.
 	kind, resource string
 	// uncounted: their statuses have no number of namespaces.
@@ -158,7 +168,7 @@ func (w *StatusWriter) look(ctx context.Context, key string) time.Duration {
 	switch {
 	case wait != 0:
 		return wait
-	case v.saysAll() && !w.counts.AllowN(now, 1):
+	case v.saysAll() && !w.isOpen(v) && !w.counts.AllowN(now, 1):
 		return countRetry
 	}
 	w.mu.Lock()
@@ -166,9 +176,32 @@ func (w *StatusWriter) look(ctx context.Context, key string) time.Duration {
 		said.due = now.Add(w.pauses.When(key))
 	}
 	w.mu.Unlock()
-	w.write(ctx, key, v)
+	if w.isOpen(v) {
+		v.acceptance = w.acceptance(ctx, v)
+	}
+	if !v.written() {
+		w.write(ctx, key, v)
+	}
 	_, wait = w.due(key, time.Now())
 	return wait
+}
+
+// isOpen reports whether the object's status does not say yet whether API servers accept its pods.
+func (w *StatusWriter) isOpen(v Verdict) bool {
+	if w.Acceptance == nil || v.Template == nil || v.Reason != Compiled {
+		return false
+	}
+	c := meta.FindStatusCondition(v.Object.Status.Conditions, Accepted)
+	return c == nil || c.ObservedGeneration != v.Object.Generation || c.Reason == NoAnswer || v.Object.Status.Hash != v.Hash
+}
+
+// acceptance asks whether API servers accept the pods of an object.
+func (w *StatusWriter) acceptance(ctx context.Context, v Verdict) *metav1.Condition {
+	ctx, cancel := context.WithTimeout(ctx, acceptanceTime)
+	defer cancel()
+	c := w.Acceptance(ctx, v.Template)
+	c.Type, c.ObservedGeneration, c.Message = Accepted, v.Object.Generation, clipped(c.Message)
+	return &c
 }
 
 // due returns the verdict on an object, and how long its status is not to be written.
@@ -184,7 +217,7 @@ func (w *StatusWriter) due(key string, now time.Time) (v Verdict, wait time.Dura
 	v.count(n, counted)
 	wait = w.say(key, v, now).due.Sub(now)
 	switch {
-	case v.written():
+	case v.written() && !w.isOpen(v):
 		return v, reconcile.Never
 	case !w.uncounted && !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0:
 		wait += countWait
@@ -268,11 +301,23 @@ func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	if v.namespaces >= 0 {
 		s.Namespaces = &v.namespaces
 	}
-	if text := []rune(condition.Message); len(text) > maxMessage {
-		condition.Message = string(text[:maxMessage]) + "…"
-	}
+	condition.Message = clipped(condition.Message)
 	meta.SetStatusCondition(&s.Conditions, condition)
+	switch {
+	case v.acceptance != nil:
+		meta.SetStatusCondition(&s.Conditions, *v.acceptance)
+	case v.Reason != Compiled:
+		meta.RemoveStatusCondition(&s.Conditions, Accepted) // an earlier version's
+	}
 	return s
+}
+
+// clipped returns as much of a message as a condition has.
+func clipped(message string) string {
+	if text := []rune(message); len(text) > maxMessage {
+		return string(text[:maxMessage]) + "…"
+	}
+	return message
 }
 
 // written reports whether the object's status says it already, the number of namespaces
@@ -286,8 +331,10 @@ func (v Verdict) saysAll() bool {
 	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash || want.Source != has.Source || !ptr.Equal(want.Share, has.Share) {
 		return false
 	}
-	a, b := meta.FindStatusCondition(want.Conditions, Ready), meta.FindStatusCondition(has.Conditions, Ready)
-	return b != nil && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message && a.ObservedGeneration == b.ObservedGeneration
+	return !slices.ContainsFunc([]string{Ready, Accepted}, func(condition string) bool {
+		a, b := meta.FindStatusCondition(want.Conditions, condition), meta.FindStatusCondition(has.Conditions, condition)
+		return a != nil && (b == nil || a.Status != b.Status || a.Reason != b.Reason || a.Message != b.Message || a.ObservedGeneration != b.ObservedGeneration)
+	})
 }
 
 func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) {

@@ -71,8 +71,6 @@ const (
 	RequiredMissing Code = "RequiredMissing"
 	// LabelNotWritten: an API server goes on refusing a label of the namespace.
 	LabelNotWritten Code = "LabelNotWritten"
-	// RefusedByCluster: the API server refuses the pod because of an injected sidecar.
-	RefusedByCluster Code = "RefusedByCluster"
 	// JobNeverFinishes: an injected container goes on when the Job's work is done.
 	JobNeverFinishes Code = "JobNeverFinishes"
 	// UntrueLabel: a label of the pod says that something is injected that is not.
@@ -122,7 +120,6 @@ var table = map[Code]struct{ sentence, event string }{
 	TemplateReadOnly:     {"the SidecarTemplate is a read-only copy of a template of the library or of a file", ""},
 	RequiredMissing:      {"the pod differs from what a required template renders", warning},
 	LabelNotWritten:      {"Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store", warning},
-	RefusedByCluster:     {"a LimitRange, a ResourceQuota, Pod Security or a rule of the API refuses the pod because of an injected sidecar", warning},
 	JobNeverFinishes:     {"an injected container keeps running when the work of the Job is done, so the Job never finishes", warning},
 	UntrueLabel:          {"a label of the pod says that a sidecar is injected that is not", warning},
 	CanaryStopped:        {"a canary of a template fails in more workloads than the stable version, so no pod gets it any more", warning},

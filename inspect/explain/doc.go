@@ -6,6 +6,6 @@
 // does not fit a line goes on in the next; commands have lines of their own and are whole. A text
 // of more than 2000 characters is cut, and the JSON has it.
 //
-// May import: injector and what it imports, injector/drift, offline/predict, templates. No
+// May import: injector and what it imports, injector/drift, templates. No
 // net/http and no client.
 package explain

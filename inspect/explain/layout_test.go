@@ -13,7 +13,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/inspect/explain"
-	"github.com/pillion-dev/pillion/offline/predict"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -40,7 +39,6 @@ func drawReport(t *rapid.T) explain.Report {
 		Running:     &explain.Running{Behind: []explain.RunningPod{{Name: text(t, "pod"), Says: text(t, "says")}}, Remedy: command(t)},
 		DryRun:      &explain.DryRun{Says: text(t, "dry run"), Warnings: []string{text(t, "heard")}},
 		Warnings:    []string{text(t, "warning")}, Notes: []explain.Note{{Says: text(t, "note"), Remedy: []string{command(t), command(t)}}},
-		Troubles: []predict.Trouble{{Says: text(t, "trouble"), Advice: text(t, "advice")}},
 	}
 	ns := explain.Namespace{Name: text(t, "ns"), Called: text(t, "called"), Annotations: map[string]string{text(t, "key"): text(t, "of key")}, Keys: []string{text(t, "meaningless")}}
 	return explain.Report{Namespaces: []explain.Namespace{ns}, Pods: []explain.Pod{p}, Notes: []explain.Note{{Says: text(t, "general note")}}}

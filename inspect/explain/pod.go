@@ -14,7 +14,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/offline/predict"
 )
 
 // Levels of a parameter beside those of [templates.Origin].
@@ -33,9 +32,8 @@ type Input struct {
 	// Name is the object that holds the pod, as KIND/NAME.
 	Name, Namespace string
 	// Unknown says why the namespace's annotations are not known, "" if they are.
-	Unknown  string
-	Outcome  injector.Outcome
-	Troubles []predict.Trouble
+	Unknown string
+	Outcome injector.Outcome
 	// Standing compares a pod that exists with a new one. It is nil for a new pod, and for one
 	// of which the comparison means nothing.
 	Standing *drift.Comparison
@@ -52,10 +50,10 @@ type Input struct {
 func Of(in Input) Pod {
 	p := Pod{
 		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
-		Refused: !in.Outcome.Allowed || slices.ContainsFunc(in.Troubles, func(t predict.Trouble) bool { return t.Refused }),
+		Refused: !in.Outcome.Allowed,
 		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
 		Effects: append([]merge.PlaceEffect{}, in.Outcome.Effects...), Kept: append([]merge.Kept{}, in.Outcome.Kept...),
-		Warnings: append([]string{}, in.Outcome.Warnings...), Troubles: append([]predict.Trouble{}, in.Troubles...), Notes: []Note{}, Keys: Sentences(in.Keys),
+		Warnings: append([]string{}, in.Outcome.Warnings...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
 	for _, t := range in.Outcome.Templates {
 		if t.Code == reason.NotRequested {
@@ -133,24 +131,20 @@ func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 // verdict says whether a new pod is injected, or how a pod that exists compares with a new
 // one. It has the reason code for a pod that is created now.
 func (p Pod) verdict(in Input) string {
-	byCluster := ""
-	if in.Outcome.Allowed && p.Refused {
-		byCluster = ", and then refused by the cluster"
-	}
 	if in.Standing != nil {
-		return p.verdictOfOne(in, byCluster)
+		return p.verdictOfOne(in)
 	}
 	switch {
 	case !in.Outcome.Allowed:
 		return fmt.Sprintf("refused (%s)", in.Outcome.Code)
 	case in.Outcome.Code == reason.Injected:
-		return fmt.Sprintf("injected (%s)%s", in.Outcome.Code, byCluster)
+		return fmt.Sprintf("injected (%s)", in.Outcome.Code)
 	}
 	return fmt.Sprintf("admitted as it is (%s)", in.Outcome.Code)
 }
 
 // verdictOfOne is the verdict of a pod that exists.
-func (p Pod) verdictOfOne(in Input, byCluster string) string {
+func (p Pod) verdictOfOne(in Input) string {
 	behind := Behind(in.Standing)
 	has := slices.ContainsFunc(p.Standings, func(s drift.Template) bool { return s.Has != "" })
 	now := "not injected"
@@ -161,11 +155,9 @@ func (p Pod) verdictOfOne(in Input, byCluster string) string {
 	case !in.Outcome.Allowed:
 		return fmt.Sprintf("%s; created now it would be refused (%s)", now, in.Outcome.Code)
 	case behind != "" && has:
-		return fmt.Sprintf("injected, and %s; created now: %s%s", behind, in.Outcome.Code, byCluster)
+		return fmt.Sprintf("injected, and %s; created now: %s", behind, in.Outcome.Code)
 	case behind != "":
-		return fmt.Sprintf("not injected; %s; created now: %s%s", behind, in.Outcome.Code, byCluster)
-	case in.Outcome.Code == reason.Injected && byCluster != "":
-		return fmt.Sprintf("injected already; created now: %s%s", in.Outcome.Code, byCluster)
+		return fmt.Sprintf("not injected; %s; created now: %s", behind, in.Outcome.Code)
 	case in.Outcome.Code == reason.Injected:
 		return fmt.Sprintf("injected already, nothing to change (%s)", in.Outcome.Code)
 	case has:

@@ -9,7 +9,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/offline/predict"
 )
 
 // Report is all that one run of explain says.
@@ -52,7 +51,7 @@ type Pod struct {
 	Namespace string      `json:"namespace"`
 	Verdict   string      `json:"verdict"`
 	Code      reason.Code `json:"code"`
-	// Refused: the pod does not come to be, by Pillion's refusal or by one of the troubles.
+	// Refused: Pillion refuses the pod.
 	Refused bool   `json:"refused"`
 	Message string `json:"message,omitempty"`
 	// Called says whether API servers call Pillion for such a pod. It is nil for files.
@@ -76,9 +75,7 @@ type Pod struct {
 	// Keys are findings about labels and annotations under the prefix that mean nothing.
 	Keys     []string `json:"meaningless"`
 	Warnings []string `json:"warnings"`
-	// Troubles are what refuses the pod after its injection.
-	Troubles []predict.Trouble `json:"troubles"`
-	Notes    []Note            `json:"notes"`
+	Notes    []Note   `json:"notes"`
 }
 
 // Called says whether API servers call Pillion.

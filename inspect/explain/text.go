@@ -327,13 +327,6 @@ func (p Pod) says(l *layout) {
 	if p.Message != "" && p.DryRun == nil {
 		l.text(0, "refused: "+p.Message, red)
 	}
-	for _, t := range p.Troubles {
-		if t.Refused {
-			l.text(0, "refused: "+t.String(), red)
-		} else {
-			l.text(0, "warning: "+t.String(), yellow)
-		}
-	}
 	for _, note := range p.Notes {
 		note.text(l, 0, "note: ")
 	}

@@ -39,7 +39,7 @@ type Options struct {
 
 // kinds are those that can be listed, by group and version.
 var kinds = map[string][]string{
-	"v1":      {"Pod", "Namespace", "ConfigMap", "Event", "Service", "ServiceAccount", "LimitRange", "ResourceQuota", "ReplicationController"},
+	"v1":      {"Pod", "Namespace", "ConfigMap", "Event", "Service", "ServiceAccount", "ReplicationController"},
 	"apps/v1": {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}, "batch/v1": {"Job", "CronJob"},
 	"pillion.dev/v1alpha1": {"SidecarTemplate", "NamespacedSidecarTemplate"}, "sidecars.example.com/v1alpha1": {"SidecarTemplate", "NamespacedSidecarTemplate"},
 	"admissionregistration.k8s.io/v1": {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"},

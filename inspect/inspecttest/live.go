@@ -78,11 +78,6 @@ spec:
   template:
     metadata: {labels: {app: web, team: web, pod-template-hash: 5d8f}}
     spec: {containers: [{name: web, image: "web:1", env: [{name: SIDE, value: "off"}]}]}
----
-apiVersion: v1
-kind: LimitRange
-metadata: {name: small, namespace: shop}
-spec: {limits: [{type: Container, max: {memory: 1Mi}}]}
 `
 
 // TeamsRights are what a team may not do that has the role edit in its namespace, and no right

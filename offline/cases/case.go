@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -163,9 +164,9 @@ func (c *folderCase) object(name, kind string) map[string]any {
 	case kind != "" && got != kind:
 		err = fmt.Errorf("must have an object of kind %s; got %q", kind, got)
 	case kind == "Pod":
-		err = workload.CheckPod(object)
+		_, err = workload.Decode[corev1.Pod](object)
 	case kind == "Namespace":
-		err = workload.CheckMetadata(object)
+		_, err = workload.Decode[corev1.Namespace](object)
 	}
 	if err != nil {
 		c.unreadable("%s: %v", name, err)

@@ -154,8 +154,8 @@ func TestACaseFailsWhereItGivesSomethingElse(t *testing.T) {
 		{"no pod", map[string]string{"want.yaml": want}, []string{"pod.yaml is missing"}},
 		{"a workload", map[string]string{"pod.yaml": "kind: Deployment\n", "want.yaml": want}, []string{`must have an object of kind Pod; got "Deployment"`}},
 		{"no YAML", map[string]string{"pod.yaml": "a: b: c\n", "want.yaml": want}, []string{"pod.yaml cannot be read"}},
-		{"an annotation that is no text", map[string]string{"pod.yaml": strings.Replace(pod, "labels:", "annotations: {a: false}, labels:", 1), "want.yaml": want}, []string{`pod.yaml: metadata.annotations["a"] must be text; got a boolean`}},
-		{"a container that is no object", map[string]string{"pod.yaml": strings.Replace(pod, "[{name: web", "[web, {name: web", 1), "want.yaml": want}, []string{"pod.yaml: spec.containers[0] must be an object; got a string"}},
+		{"an annotation that is no text", map[string]string{"pod.yaml": strings.Replace(pod, "labels:", "annotations: {a: false}, labels:", 1), "want.yaml": want}, []string{`pod.yaml: metadata.annotations.a: false: json: cannot unmarshal bool`}},
+		{"a container that is no object", map[string]string{"pod.yaml": strings.Replace(pod, "[{name: web", "[web, {name: web", 1), "want.yaml": want}, []string{`pod.yaml: spec.containers[0]: "web": json: cannot unmarshal string`}},
 		{"a mistyped file", map[string]string{"pod.yaml": pod, "want.yaml": want, "wants.yaml": ""}, []string{"wants.yaml is not a file of a case"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

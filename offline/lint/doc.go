@@ -4,11 +4,12 @@
 // In: the documents of files, and sample pods. Out: findings, each with a rule, a
 // severity, a place in the file and a sentence. A template that the compiler
 // refuses gives errors. Any other template is injected into every sample pod, and
-// each resulting pod is checked: against the API and the Pod Security Standards, for
-// Jobs that never finish, for the order of containers, for missing resources.
+// each resulting pod is checked: against a table of frequent typing mistakes, for Jobs
+// that never finish, for the order of containers, for missing resources. [Validate] adds
+// what an API server says of them.
 //
 // [Rules] has every rule.
 //
-// May import: templates, injector/merge, offline/apirules, offline/samples, the API's types
-// and validation, Kubernetes' Pod Security checks. No client.
+// May import: templates, injector/merge, offline/oracle, offline/samples, offline/workload,
+// the API's types and validation. No client.
 package lint

@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector/clash"
 	"github.com/pillion-dev/pillion/injector/merge"
-	"github.com/pillion-dev/pillion/offline/apirules"
+	"github.com/pillion-dev/pillion/offline/oracle"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -44,9 +43,8 @@ type Rule struct {
 
 // Rules are all rules, in the order of their names.
 var Rules = []Rule{
-	{"api", Error, "The API would refuse the pod: a name, a label, a port, a mount without its volume, a request above its limit."},
+	{"api", Error, "The API would refuse the pod for a frequent typing mistake. Lint knows words and ranges of some fields, names that stand twice, mounts without a volume, values of a wrong form. That is a small part of what --server finds."},
 	{"canary", Error, "A canary cannot stand in for the stable template, so it selects no pods. A warning where the stable template is neither among the files nor in the library."},
-	{"cluster", Error, "With --cluster: pods of the cluster would be refused that are not refused now, as by a maximum that was lowered. A warning if not all could be read. A note says how many namespaces and pods come to depend on Pillion."},
 	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
 	{"conflict", Error, "A pod of yours would be refused: the template cannot be merged into it, or a validation is false for it. A note if it cannot be merged into a bundled pod."},
 	{"default-container", Warning, "A sidecar comes before the pod's own containers, so kubectl logs and exec use it by default."},
@@ -56,11 +54,11 @@ var Rules = []Rule{
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
 	{"name-taken", Error, "Two templates have one name. Templates of two namespaces may; one of a namespace may not have that of a template of the cluster."},
 	{"namespace-room", Error, "A NamespacedSidecarTemplate would not be in force: it is too large or too expensive, or its namespace has too many."},
-	{"pod-security", Note, "The strictest Pod Security Standard that a pod keeps to with what is injected. A warning if that is privileged, or not restricted with containerSecurity: Restricted."},
 	{"reference", Warning, "A name that the API accepts and nothing has. Examples are a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
 	{"render", Error, "The template fails for a sample pod."},
 	{"resources", Warning, "A sidecar has no CPU or memory request, or no memory limit."},
 	{"same-place", Warning, "Two templates put a native sidecar first and have the same order, so that their names decide."},
+	{"server", Error, "With --server: the API server refuses pods that get the template. A warning if it accepts others."},
 	{"text", Warning, "A value is inside a shell script or the text of a configuration, where it can change the meaning."},
 	{"untried", Warning, "No sample pod gets the template, so nothing of what it injects was checked. Give a pod that gets it with --pod. A note if only a pod of yours does not get it."},
 	{"warning", Warning, "The manifest has something that is allowed and probably not meant."},
@@ -101,11 +99,6 @@ func (f Finding) String() string {
 	return b.String()
 }
 
-// Cluster adds a finding of the rule cluster.
-func (r *Result) Cluster(severity Severity, message string) {
-	r.Findings = append(r.Findings, Finding{Severity: severity, Rule: "cluster", Source: r.Source, Template: r.Template, Message: message})
-}
-
 // Document is one manifest of a file.
 type Document struct {
 	Source string
@@ -123,9 +116,6 @@ type Options struct {
 	Now time.Time
 	// Namespace is that of NamespacedSidecarTemplates that name none.
 	Namespace string
-	// Cluster returns where a template of the cluster is that has a name and is not among the
-	// documents, "" if there is none. It may be nil.
-	Cluster func(name string) string
 	// Stable returns a template that canaries may be of beside those of the documents, or nil.
 	Stable func(name string) *templates.Template
 }
@@ -141,6 +131,9 @@ type Result struct {
 	// Tried is how many sample pods got the template, so that the resulting pod was checked.
 	Tried    int       `json:"tried"`
 	Findings []Finding `json:"findings"`
+
+	// template is the version that was tried, nil if it does not compile.
+	template *templates.Template
 }
 
 // Run checks documents, in their order.
@@ -160,9 +153,6 @@ func Run(documents []Document, o Options) []Result {
 // behind it.
 func (l *linter) shadowed(d Document, r *Result) {
 	other := l.names[name{name: r.Template}]
-	if other == "" && l.options.Cluster != nil {
-		other = l.options.Cluster(r.Template)
-	}
 	if !r.Scope.Namespaced || other == "" {
 		return
 	}
@@ -208,9 +198,6 @@ type judged struct {
 	document Document
 	template *templates.Template
 	result   Result
-	// leveled is set once the Pod Security level is reported. That is the level without
-	// optional parameters, unless the template renders to nothing without them.
-	leveled bool
 	// passed says why sample pods do not get the template, with the pods of each reason.
 	passed []passedBy
 }
@@ -257,6 +244,7 @@ func (l *linter) document(d Document) Result {
 		}
 	}
 	if j.canary(t) {
+		j.result.template = j.template
 		j.tryOut()
 	}
 	j.byLine()
@@ -456,60 +444,86 @@ func (j *judged) failed(s samples.Sample, err error) {
 // sample merges a template's fragment into one pod and checks the resulting pod. It returns
 // why the pod does not get the template, or "".
 func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why string) {
-	before, after, problems, why := j.inject(s, rendered)
-	for _, p := range problems {
-		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Message: p})
-	}
-	if why != "" || before == nil || after == nil {
+	if why := exclusion(rendered); why != "" {
 		return why
 	}
-	j.injected(s, before, after, rendered.Fragment)
-	if (s.Name == samples.Restricted || s.Name == samples.Windows) && !j.leveled {
-		j.leveled = true
-		j.podSecurity(after, len(apirules.Containers(after)) > len(apirules.Containers(before)))
+	merged, err := mergeInto(j.template, s.Pod, rendered, j.options.Compile.Prefix)
+	if err != nil {
+		j.conflicts(s, err)
+		return "it would be refused"
+	}
+	j.injected(s, merged, rendered.Fragment)
+	return ""
+}
+
+// exclusion returns why a pod does not get a template that was rendered for it, "" if it does.
+func exclusion(rendered *templates.Rendered) string {
+	switch {
+	case rendered.Unmet != nil:
+		return fmt.Sprintf("the matchCondition %q is false: %s", rendered.Unmet.Name, rendered.Unmet.Expression)
+	case len(rendered.Invalid) > 0:
+		return fmt.Sprintf("the validation %q is false", rendered.Invalid[0].Name)
+	case rendered.Fragment == nil:
+		return "there is nothing to inject"
 	}
 	return ""
 }
 
-// inject merges a template's fragment into one pod. It returns the pod before and after
-// that, nil if it cannot be read, for which there are problems; or why the pod does not get
-// the template.
-func (j *judged) inject(s samples.Sample, rendered *templates.Rendered) (before, after *corev1.Pod, problems []string, why string) {
-	switch {
-	case rendered.Unmet != nil:
-		return nil, nil, nil, fmt.Sprintf("the matchCondition %q is false: %s", rendered.Unmet.Name, rendered.Unmet.Expression)
-	case len(rendered.Invalid) > 0:
-		return nil, nil, nil, fmt.Sprintf("the validation %q is false", rendered.Invalid[0].Name)
-	case rendered.Fragment == nil:
-		return nil, nil, nil, "there is nothing to inject"
-	}
-	spec := j.template.Spec()
-	plan, err := merge.Merge(context.Background(), s.Pod, []merge.Fragment{{
-		Template: j.template.Name(), Hash: j.template.Hash(), Object: rendered.Fragment,
+// mergeInto merges what a template rendered into a pod.
+func mergeInto(t *templates.Template, pod map[string]any, rendered *templates.Rendered, prefix string) (map[string]any, error) {
+	spec := t.Spec()
+	plan, err := merge.Merge(context.Background(), pod, []merge.Fragment{{
+		Template: t.Name(), Hash: t.Hash(), Object: rendered.Fragment,
 		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
-	}}, templates.StatusKey(j.options.Compile.Prefix))
-	if err == nil {
-		if clashing := clash.Find(plan.Base, plan.Pod, plan.Fragments[0]); clashing != nil {
-			err = clashing
+	}}, templates.StatusKey(prefix))
+	if err != nil {
+		return nil, err
+	}
+	if clashing := clash.Find(plan.Base, plan.Pod, plan.Fragments[0]); clashing != nil {
+		return nil, clashing
+	}
+	return plan.Pod, nil
+}
+
+// InjectSamples returns the sample pods that get a template, with what it gives them. The error says why the
+// template can be merged into none of them, whatever they have; nil if that is not so.
+func InjectSamples(t *templates.Template, pods []samples.Sample, prefix string) ([]oracle.Pod, error) {
+	var injected []oracle.Pod
+	var mistake error
+	for _, s := range pods {
+		if t.OtherSystem(s.Pod) != "" {
+			continue
+		}
+		rendered, err := t.RenderExample(templates.Input{Pod: s.Pod, Namespace: s.Namespace}, false)
+		if err != nil || exclusion(rendered) != "" {
+			continue
+		}
+		pod, err := mergeInto(t, s.Pod, rendered, prefix)
+		switch {
+		case err == nil:
+			injected = append(injected, oracle.Pod{Name: s.Name, Before: s.Pod, After: pod})
+		case !isMisfit(err):
+			mistake = err
 		}
 	}
-	if err != nil {
-		j.conflicts(s, err)
-		return nil, nil, nil, "it would be refused"
+	if len(injected) > 0 {
+		return injected, nil
 	}
-	before, _ = apirules.Decode(s.Pod, true)
-	after, problems = apirules.Decode(plan.Pod, spec.AllowUnknownFields)
-	return before, after, problems, ""
+	return nil, mistake
+}
+
+// isMisfit reports whether a template cannot be merged into a pod because of what the pod has.
+func isMisfit(err error) bool {
+	var conflict *merge.ConflictError
+	var clashing *clash.Error
+	return errors.As(err, &conflict) || errors.As(err, &clashing) || errors.Is(err, merge.ErrNothingToExtend)
 }
 
 // conflicts reports that a template does not fit a pod. For a bundled pod that is a
 // note: the author may mean it.
 func (j *judged) conflicts(s samples.Sample, err error) {
-	var conflict *merge.ConflictError
 	severity := Error
-	var clashing *clash.Error
-	misfit := errors.As(err, &conflict) || errors.As(err, &clashing) || errors.Is(err, merge.ErrNothingToExtend)
-	if misfit && !slices.ContainsFunc(j.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
+	if isMisfit(err) && !slices.ContainsFunc(j.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
 		severity = Note
 	}
 	j.add(Finding{Severity: severity, Rule: "conflict", Pod: s.Name, Message: "would be refused: " + err.Error()})

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,59 +9,86 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/pod-security-admission/api"
 
-	"github.com/pillion-dev/pillion/offline/apirules"
+	"github.com/pillion-dev/pillion/offline/oracle"
 	"github.com/pillion-dev/pillion/offline/samples"
+	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/nearest"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// injected checks the pod that a template gives.
-func (j *judged) injected(s samples.Sample, before, after *corev1.Pod, fragment map[string]any) {
-	there := apirules.Names(before)
-	for _, c := range apirules.Containers(after) {
+// containerIn is a container and the list that it stands in.
+type containerIn struct {
+	corev1.Container
+	list string
+}
+
+// containersOf returns the init containers and the containers of a pod, in their order.
+func containersOf(pod *corev1.Pod) []containerIn {
+	var all []containerIn
+	for _, c := range pod.Spec.InitContainers {
+		all = append(all, containerIn{c, "initContainers"})
+	}
+	for _, c := range pod.Spec.Containers {
+		all = append(all, containerIn{c, "containers"})
+	}
+	return all
+}
+
+// isNative reports whether an init container is a native sidecar.
+func isNative(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// injected checks the pod that a template makes of a sample.
+func (j *judged) injected(s samples.Sample, merged, fragment map[string]any) {
+	j.api(s, merged)
+	before, err := workload.Decode[corev1.Pod](s.Pod)
+	if err != nil {
+		return // one of the author's, which no API server takes
+	}
+	after, err := workload.Decode[corev1.Pod](merged)
+	if err != nil {
+		return
+	}
+	there := sets.Set[string]{}
+	for _, c := range containersOf(before) {
+		there.Insert(c.Name)
+	}
+	for _, c := range containersOf(after) {
 		if !there.Has(c.Name) {
 			j.sidecar(s, c, after)
 		}
 	}
 	j.order(before, after, there, fragment)
-	for _, p := range apirules.Added(before, after) {
-		path, line := j.field(p)
-		j.add(Finding{Severity: Error, Rule: "api", Pod: s.Name, Path: path, Line: line, Message: p.Message + volumeHint(p, after)})
-	}
 	j.references(before, after, there)
 }
 
-// volumeHint says what to do about a mount without its volume.
-func volumeHint(p apirules.Problem, pod *corev1.Pod) string {
-	if !p.NoVolume {
-		return ""
+// api reports what the table of typing mistakes finds in a pod and not in the sample, and what the types
+// of the API cannot hold.
+func (j *judged) api(s samples.Sample, merged map[string]any) {
+	report := func(field, message string) {
+		j.cause(Finding{Severity: Error, Rule: "api", Pod: s.Name}, oracle.NewCause(j.template, merged, field, message))
 	}
-	var names []string
-	for _, v := range pod.Spec.Volumes {
-		names = append(names, v.Name)
+	var undecodable *workload.FieldError
+	if _, err := workload.Decode[corev1.Pod](merged); errors.As(err, &undecodable) {
+		report(undecodable.Field, undecodable.Message())
 	}
-	if name, ok := nearest.Name(p.Value, names); ok {
-		return "; did you mean " + name + "?"
+	had := map[mistake]bool{}
+	for _, m := range mistakesOf(s.Pod) {
+		had[mistake{rule: m.rule, message: m.message}] = true
 	}
-	return "; declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give lint one that has it with --pod"
+	for _, m := range mistakesOf(merged) {
+		if !had[mistake{rule: m.rule, message: m.message}] {
+			report(m.field, m.message)
+		}
+	}
 }
 
-// field returns the place in the manifest that is nearest to a problem's.
-func (j *judged) field(p apirules.Problem) (path string, line int) {
-	steps := []any{"spec", "inject"}
-	for i, part := range p.Steps()[:min(len(p.Steps()), 3)] {
-		if i < 2 {
-			steps = append(steps, part)
-			continue
-		}
-		if index := j.index(p.Steps()[1], part); index >= 0 {
-			steps = append(steps, index)
-		}
-	}
-	return templates.Place(j.document.Document, steps...)
+// cause adds a finding about what is wrong with a pod.
+func (j *judged) cause(f Finding, c oracle.Cause) {
+	f.Path, f.Line = templates.Place(j.document.Document, c.Steps...)
+	f.Message = c.Message
+	j.add(f)
 }
 
 // references warns of names that the API server accepts, and that the node finds nothing by:
@@ -82,7 +110,7 @@ func (j *judged) references(before, after *corev1.Pod, there sets.Set[string]) {
 			j.about("reference", Warning, fmt.Sprintf("the volume %s is of the %s %q, and none can have that name: the pod's containers never start", v.Name, of, name), "volumes", v.Name)
 		}
 	}
-	for _, c := range apirules.Containers(after) {
+	for _, c := range containersOf(after) {
 		if there.Has(c.Name) {
 			continue
 		}
@@ -103,16 +131,16 @@ func (j *judged) references(before, after *corev1.Pod, there sets.Set[string]) {
 				port = p.probe.TCPSocket.Port.StrVal
 			}
 			if port != "" && !ports[port] {
-				j.about("reference", Warning, fmt.Sprintf("the %s of the container %s asks the port %q, and the container has none of that name: the probe always fails", p.name, c.Name, port), c.List, c.Name, p.name)
+				j.about("reference", Warning, fmt.Sprintf("the %s of the container %s asks the port %q, and the container has none of that name: the probe always fails", p.name, c.Name, port), c.list, c.Name, p.name)
 			}
 		}
 	}
 }
 
 // sidecar checks a container that the template added.
-func (j *judged) sidecar(s samples.Sample, c apirules.Placed, pod *corev1.Pod) {
+func (j *judged) sidecar(s samples.Sample, c containerIn, pod *corev1.Pod) {
 	if untagged(c.Image) {
-		j.about("image-tag", Warning, fmt.Sprintf("the image %s has no digest and no tag, or the tag latest: the program can change without a change of the template", c.Image), c.List, c.Name, "image")
+		j.about("image-tag", Warning, fmt.Sprintf("the image %s has no digest and no tag, or the tag latest: the program can change without a change of the template", c.Image), c.list, c.Name, "image")
 	}
 	var lacks []string
 	if c.Resources.Requests.Cpu().IsZero() && c.Resources.Limits.Cpu().IsZero() {
@@ -125,10 +153,10 @@ func (j *judged) sidecar(s samples.Sample, c apirules.Placed, pod *corev1.Pod) {
 		lacks = append(lacks, "no memory limit")
 	}
 	if len(lacks) > 0 {
-		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.List, c.Name, "resources")
+		j.about("resources", Warning, fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.list, c.Name, "resources")
 	}
-	if s.Name == samples.Job && c.List == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
-		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s keeps running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.List, c.Name)
+	if s.Name == samples.Job && c.list == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		j.about("job-never-finishes", Warning, fmt.Sprintf("the container %s keeps running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.list, c.Name)
 	}
 }
 
@@ -158,12 +186,12 @@ func (j *judged) order(before, after *corev1.Pod, there sets.Set[string], fragme
 		}
 		own := slices.IndexFunc(after.Spec.InitContainers, func(c corev1.Container) bool { return there.Has(c.Name) })
 		for i := range after.Spec.InitContainers {
-			if c := &after.Spec.InitContainers[i]; extends && i > own && !there.Has(c.Name) && apirules.IsNative(c) {
+			if c := &after.Spec.InitContainers[i]; extends && i > own && !there.Has(c.Name) && isNative(c) {
 				j.about("init-order", Warning, fmt.Sprintf("the sidecar %s starts after the pod's init containers, which the template extends too: they run without it; put it first ($position: First), or extend only App", c.Name), "initContainers", c.Name)
 			}
 		}
 	}
-	if c := after.Spec.InitContainers; len(c) > 0 && !there.Has(c[0].Name) && apirules.IsNative(&c[0]) && len(before.Spec.InitContainers) > 0 {
+	if c := after.Spec.InitContainers; len(c) > 0 && !there.Has(c[0].Name) && isNative(&c[0]) && len(before.Spec.InitContainers) > 0 {
 		j.placedFirst(c[0].Name)
 	}
 }
@@ -181,22 +209,4 @@ func (j *judged) placedFirst(container string) {
 		}
 	}
 	j.linter.first = append(j.linter.first, placedFirst{name: own, source: j.result.Source, order: order})
-}
-
-// podSecurity reports the Pod Security Standard of the injected parts. The pod keeps to
-// the strictest standard without them. A template that adds no container and changes no
-// level gives no finding.
-func (j *judged) podSecurity(pod *corev1.Pod, adds bool) {
-	level, why := apirules.PodSecurity(pod)
-	if why != "" {
-		why = "; not " + why
-	}
-	switch {
-	case level != api.LevelRestricted && j.template.Spec().ContainerSecurity == v1alpha1.SecurityRestricted:
-		j.about("pod-security", Warning, "containerSecurity is Restricted, and by what the template says itself a restricted pod becomes "+string(level)+" all the same"+why, "", "")
-	case level == api.LevelPrivileged:
-		j.about("pod-security", Warning, "a pod becomes privileged by the Pod Security Standards"+why, "", "")
-	case level != api.LevelRestricted || adds:
-		j.about("pod-security", Note, "a restricted pod stays "+string(level)+" by the Pod Security Standards"+why, "", "")
-	}
 }

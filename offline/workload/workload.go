@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -130,8 +131,8 @@ var templatePaths = [][]string{
 }
 
 // Change calls change for every pod in object. It returns the object with the changed
-// pods in their places, and the number of pods. A pod that [CheckPod] refuses is an
-// error, and so is an error of change. The error names the object, and the item of a
+// pods in their places, and the number of pods. A pod that API servers
+// cannot decode is an error, and so is an error of change. The error names the object, and the item of a
 // list. The input is not modified.
 func Change(object map[string]any, change func(Pod) (map[string]any, error)) (map[string]any, int, error) {
 	kind, _ := object["kind"].(string)
@@ -139,8 +140,8 @@ func Change(object map[string]any, change func(Pod) (map[string]any, error)) (ma
 		return changeItems(object, items, change)
 	}
 	checked := func(p Pod, at string) (map[string]any, error) {
-		if err := checkPod(p.Object, at); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Owner, err)
+		if _, err := Decode[corev1.Pod](p.Object); err != nil {
+			return nil, fmt.Errorf("%s: %s%w", p.Owner, at, err)
 		}
 		changed, err := change(p)
 		if err != nil {
@@ -178,7 +179,7 @@ func changeItems(list map[string]any, items []any, change func(Pod) (map[string]
 	for i, item := range items {
 		object, ok := item.(map[string]any)
 		if !ok {
-			return nil, 0, fmt.Errorf("items[%d] must be an object; got %s", i, kindOf(item))
+			return nil, 0, fmt.Errorf("items[%d] must be an object; got %v", i, item)
 		}
 		result, n, err := Change(object, change)
 		if err != nil {

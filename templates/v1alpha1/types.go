@@ -376,7 +376,8 @@ type SidecarTemplateStatus struct {
 	// other templates.
 	Share *int32 `json:"share,omitempty"`
 	// Conditions tell whether the template is usable: the type Ready is True with
-	// the reason Compiled, or False with what is wrong as its message. A canary that has the type
+	// the reason Compiled, or False with what is wrong as its message. The type Accepted is False
+	// if API servers call every sample pod that gets the template invalid. A canary that has the type
 	// Stopped with the status True, and the observedGeneration that is its generation, selects
 	// nobody.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

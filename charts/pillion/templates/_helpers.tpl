@@ -187,11 +187,6 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccoun
 {{- if and .Values.clusterTemplates .Values.rbac.readWorkloads (not .Values.rbac.hardened) }}yes{{ end -}}
 {{- end -}}
 
-{{/* Whether previews read what limits the pods of a namespace: text if so. */}}
-{{- define "pillion.readsLimits" -}}
-{{- if and .Values.preview.enabled (not .Values.rbac.hardened) }}yes{{ end -}}
-{{- end -}}
-
 {{/* Whether Pillion shows the templates of files as SidecarTemplates: text if so. */}}
 {{- define "pillion.mirrors" -}}
 {{- if and .Values.clusterTemplates .Values.mirrorTemplates .Values.rbac.admissionPolicy (not .Values.rbac.hardened) }}yes{{ end -}}
@@ -310,7 +305,6 @@ yes
 - --values=/etc/pillion/values/values.yaml
 {{- end }}
 - --preview={{ .Values.preview.enabled }}
-- --preview-limits={{ if include "pillion.readsLimits" . }}true{{ else }}false{{ end }}
 - --count-pods-every={{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}

@@ -80,8 +80,6 @@ type Request struct {
 	Now time.Time
 	// Kubernetes is the API server's version. Default: what the pipeline's configuration says.
 	Kubernetes templates.KubernetesVersion
-	// Stable leaves canaries out: the pod gets the stable version of each template.
-	Stable bool
 	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
 	Explain bool
 	// Attribute asks for [Outcome.Wanting].

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/certs"
-	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
@@ -63,7 +61,6 @@ type replica struct {
 
 	// By review: how pods are judged.
 	recorder *events.Recorder
-	refusals *canary.Refusals
 	limits   namespaceLimits
 	pods     webhook.Pods
 
@@ -211,9 +208,8 @@ func (r *replica) review() {
 	r.registry.MustRegister(r.recorder.Collector())
 	r.run(r.recorder.Run)
 	r.limits = c.limits(r.config, r.logger("limits"))
-	r.refusals = canary.NewRefusals(time.Now)
 	r.pods = webhook.Pods{
-		Judged: r.refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
+		Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
 		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before, KubernetesLately: r.kubernetes.Lately, Forecasts: webhook.NewForecasts(r.limits.foretold),
 	}
 }
@@ -255,7 +251,6 @@ func (r *replica) write() {
 	}
 	r.label()
 	r.countPods()
-	r.stopCanaries()
 }
 
 // listen makes the server.

@@ -15,7 +15,6 @@ import (
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -92,7 +91,6 @@ type statusReport struct {
 	Target         string              `json:"target,omitempty"`
 	Replicas       []state.Replica     `json:"replicas"`
 	Configurations []configuration     `json:"configurations,omitempty"`
-	Canaries       []canaryReport      `json:"canaries,omitempty"`
 	Pods           *inspect.PodsReport `json:"pods,omitempty"`
 	// PodsUnknown says why no pods were compared.
 	PodsUnknown string `json:"podsUnknown,omitempty"`
@@ -136,13 +134,6 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 		return problem
 	}
 	r.Warnings, r.notRunning = append(r.Warnings, notRunning...), notRunning
-	if of.Namespace == "" {
-		var set *templates.Set
-		if live != nil {
-			set = live.Templates
-		}
-		r.Canaries = canariesOf(r.Replicas, set, of.Template)
-	}
 	if err == nil {
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(r.Replicas, live.Templates, version)
 	} else {
@@ -192,7 +183,6 @@ func (r statusReport) text(namespace string, of inspect.Target) string {
 		r.writeCertificates(&out, namespace, time.Now())
 		writeReplicas(&out, r.Replicas)
 	}
-	writeCanaries(&out, r.Canaries)
 	if r.Pods == nil {
 		fmt.Fprintf(&out, "\npods: not compared: %s\n", r.PodsUnknown)
 		return out.String()

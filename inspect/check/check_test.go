@@ -493,12 +493,6 @@ var faults = []struct {
 	{"required-policies", "of a template that can have none", func(_ *testing.T, f *Facts) {
 		f.Floors.Value = []Floor{{Template: "mesh", Policy: "required-mesh.pillion.dev", There: true, Impossible: "it is suspended"}}
 	}, Failed, "there should be none: it is suspended", "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found required-mesh.pillion.dev"},
-	{"templates", "a canary is stopped", func(_ *testing.T, f *Facts) {
-		f.Replicas.Value[0].Canaries = map[string]state.Canary{"next": {Stopped: true}}
-	}, Warning, "the canary next is stopped, so new pods get the stable version", "kubectl get sidecartemplates.pillion.dev next -o yaml"},
-	{"templates", "a canary is stopped on a replica that cannot say so", func(_ *testing.T, f *Facts) {
-		f.Replicas.Value[0].Canaries = map[string]state.Canary{"next": {Stopped: true, Unwritten: true}}
-	}, Warning, "on replicas that cannot write its status", "kubectl get sidecartemplates.pillion.dev next -o yaml"},
 	{"template-names", "misspelt", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("a", "enabled", "daprd,fluentbit"))
 	}, Failed, "names fluentbit", "kubectl annotate namespace a pillion.dev/inject=daprd,fluent-bit --overwrite"},

@@ -119,7 +119,6 @@ func templatesGood(f *Facts, s Settings) []Finding {
 		return append(found, unread(f.Replicas.Err))
 	}
 	all := f.Replicas.Value
-	found = append(found, canariesStopped(all, s)...)
 	lost := f.lost()
 	if len(lost) > 0 {
 		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, mostNamed)), applyTemplates, s.logs()))

@@ -33,8 +33,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		if labels["good"] == "false" {
 			s.Broken = append(s.Broken, labels["template"])
 		}
-	case "pillion_template_canary_stopped", "pillion_template_canary_stop_unwritten", "pillion_template_canary_workloads":
-		s.takeCanary(name, labels, value)
 	case "pillion_unknown_template_namespaces":
 		count(s.UnknownTemplates, labels["template"], value)
 	case "pillion_cache_age_seconds":
@@ -76,28 +74,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 	case "pillion_certificate_authority_until_timestamp_seconds":
 		c.Authorities = append(c.Authorities, Authority{Fingerprint: labels["fingerprint"], State: labels["state"], Until: moment(value)})
 	}
-}
-
-// takeCanary takes in one series about a canary.
-func (s *State) takeCanary(name string, labels map[string]string, value float64) {
-	if s.Canaries == nil {
-		s.Canaries = map[string]Canary{}
-	}
-	c := s.Canaries[labels["template"]]
-	switch name {
-	case "pillion_template_canary_stopped":
-		c.Stopped = value > 0
-	case "pillion_template_canary_stop_unwritten":
-		c.Unwritten = value > 0
-	default:
-		if c.Workloads == nil {
-			c.Workloads = map[string]map[string]int{"canary": {}, "stable": {}}
-		}
-		if of := c.Workloads[labels["version"]]; of != nil {
-			of[labels["state"]] = int(value)
-		}
-	}
-	s.Canaries[labels["template"]] = c
 }
 
 // count keeps a number that is not zero.

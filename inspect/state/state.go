@@ -23,8 +23,6 @@ type State struct {
 	Templates map[string]string `json:"templates"`
 	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
 	Broken []string `json:"broken,omitempty"`
-	// Canaries are the canaries of templates, by name.
-	Canaries map[string]Canary `json:"canaries,omitempty"`
 	// UnknownTemplates has the names that namespaces give and no template has, each with the number
 	// of namespaces; "(others)" stands for the names beyond the most given ones.
 	UnknownTemplates map[string]int `json:"unknownTemplates,omitempty"`
@@ -46,17 +44,6 @@ type State struct {
 	InUseRecordFailing bool `json:"inUseRecordFailing,omitempty"`
 
 	Certificates Certificates `json:"certificates"`
-}
-
-// Canary is what a replica knows of a canary.
-type Canary struct {
-	// Stopped: the replica gives it to no pod any more. Unwritten: its status does not say so, because
-	// the replica cannot write it.
-	Stopped   bool `json:"stopped"`
-	Unwritten bool `json:"unwritten,omitempty"`
-	// Workloads has the workloads with pods of the versions canary and stable, by their states failing and healthy.
-	// Nil: the replica has not looked, or cannot.
-	Workloads map[string]map[string]int `json:"workloads,omitempty"`
 }
 
 // Certificates are what a replica says of its certificates.

@@ -57,9 +57,8 @@ type selfSigned struct {
 func NewSelfSigned(o SelfSignedOptions) *Source {
 	s := newSource(o.Options, o.permissions())
 	followed := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
-	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made, trusted: s.trusted}
+	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made}
 	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems}
-	s.status = ProviderStatus{Name: "self-signed", Secret: o.SecretName, Publishes: true}
 	s.watches = append(s.watches, followed.run)
 	return s
 }
@@ -96,9 +95,6 @@ func (s *selfSigned) missing() error {
 	}
 	return errors.New("the certificate is being signed")
 }
-
-// trust implements provider.
-func (s *selfSigned) trust() trust { return s.secret.known.trust() }
 
 // renew signs the next leaf if one is needed.
 func (s *selfSigned) renew() error {

@@ -393,14 +393,14 @@ var faults = []struct {
 	}, Failed, "trust Pillion; Pillion restores it", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "empty, of files", func(_ *testing.T, f *Facts) {
 		f.Settings.Value.Provider, f.Settings.Value.Publishes, f.Webhooks.Value[1].ClientConfig.CABundle = "files", false, nil
-	}, Failed, "trust Pillion; you write it", "pillion certs list"},
+	}, Failed, "trust Pillion; you write it", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "over", func(_ *testing.T, f *Facts) { f.Webhooks.Value[1].ClientConfig.CABundle = aCA(now.Add(-time.Hour)) }, Failed, "expired certificates", "kubectl -n pillion-system logs"},
 	{"ca-bundles", "of another CA", func(_ *testing.T, f *Facts) {
 		f.Replicas.Value[0].Certificates.Published[0].Verifies = false
-	}, Failed, "does not verify the certificate of replica a", "pillion certs list"},
-	{"certificates", "over", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Ends = new(now.Add(-time.Hour)) }, Failed, "ended at 2026-06-01T11:00:00Z", "pillion certs list"},
-	{"certificates", "soon", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Ends = new(now.Add(time.Hour)) }, Warning, "ends in 1h0m0s", "pillion certs list"},
-	{"certificates", "soon, of files", func(_ *testing.T, f *Facts) { f.Settings.Value.Provider = "files" }, Warning, "ends in 120h0m0s", "pillion certs list"},
+	}, Failed, "does not verify the certificate of replica a", "kubectl -n pillion-system logs"},
+	{"certificates", "over", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Ends = new(now.Add(-time.Hour)) }, Failed, "ended at 2026-06-01T11:00:00Z", "kubectl -n pillion-system logs"},
+	{"certificates", "soon", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Ends = new(now.Add(time.Hour)) }, Warning, "ends in 1h0m0s", "kubectl -n pillion-system logs"},
+	{"certificates", "soon, of files", func(_ *testing.T, f *Facts) { f.Settings.Value.Provider = "files" }, Warning, "ends in 120h0m0s", "kubectl -n pillion-system logs"},
 	{"certificates", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Problems = []string{"publish: x"} }, Failed, "fails at publish: x", "logs"},
 	{"proof", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotInjected"} }, Failed, "(NotInjected)", "pillion prove"},
 	{"proof", "final pods not verified", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotVerified"} }, Failed, "verification is not in force: replica a sent a pod without the sidecar of a required template", "pillion prove"},
@@ -704,7 +704,7 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + ",TEMPLATE --overwrite\n", "  pillion certs list --pillion-namespace sidecars\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
+		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + ",TEMPLATE --overwrite\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
 		"  kubectl get sidecartemplates.sidecars.example.com bad -o yaml > bad.yaml\n", "  pillion lint bad.yaml --annotation-prefix sidecars.example.com\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -240,11 +240,8 @@ func (d difference) means(rendered Webhook) string {
 func bundlesVerify(f *Facts, s Settings) []Finding {
 	all := f.Webhooks.Value
 	fix := []string{s.logs()}
-	if !s.Publishes {
-		fix = []string{s.command("pillion certs list")}
-		if s.Provider == "cert-manager" {
-			fix = append(fix, "kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=100")
-		}
+	if !s.Publishes && s.Provider == "cert-manager" {
+		fix = append(fix, "kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=100")
 	}
 	var found []Finding
 	for _, w := range s.own(all) {
@@ -268,7 +265,7 @@ func bundlesVerify(f *Facts, s Settings) []Finding {
 	for _, r := range f.answering() {
 		for _, p := range r.Certificates.Published {
 			if !p.Verifies {
-				found = append(found, failed(fmt.Sprintf("the caBundle of %s/%s does not verify the certificate of replica %s", strings.ToLower(p.Kind), p.Name, r.Name), s.command("pillion certs list"), s.logs()))
+				found = append(found, failed(fmt.Sprintf("the caBundle of %s/%s does not verify the certificate of replica %s", strings.ToLower(p.Kind), p.Name, r.Name), s.logs()))
 			}
 		}
 	}
@@ -317,9 +314,9 @@ func certificatesLast(f *Facts, s Settings) []Finding {
 			left := end.Sub(f.Now).Round(time.Second)
 			switch {
 			case left <= 0:
-				found = append(found, failed(fmt.Sprintf("the certificate that replica %s serves ended at %s", r.Name, end.Format(time.RFC3339)), s.command("pillion certs list"), s.logs()))
+				found = append(found, failed(fmt.Sprintf("the certificate that replica %s serves ended at %s", r.Name, end.Format(time.RFC3339)), s.logs()))
 			case left < soon:
-				found = append(found, warning(fmt.Sprintf("the certificate that replica %s serves ends in %s", r.Name, left), s.command("pillion certs list"), s.logs()))
+				found = append(found, warning(fmt.Sprintf("the certificate that replica %s serves ends in %s", r.Name, left), s.logs()))
 			}
 		}
 		for _, problem := range r.Problems() {

@@ -53,26 +53,14 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		count(s.FailingLabels, labels["label"], value)
 	case "pillion_in_use_record_failing":
 		s.InUseRecordFailing = value > 0
-	case "pillion_certificate_provider_info":
-		c.Provider, c.Secret, c.Publishes = labels["provider"], labels["secret"], labels["publishes"] == "true"
 	case "pillion_certificate_expiry_timestamp_seconds":
 		c.Ends = moment(value)
-	case "pillion_certificate_authority_expiry_timestamp_seconds":
-		c.AuthorityEnds = moment(value)
-	case "pillion_certificate_rotations_total":
-		c.Rotations = int(value)
-	case "pillion_certificate_handovers_total":
-		c.Handovers = int(value)
-	case "pillion_certificate_failures_total":
-		c.Failures += int(value)
 	case "pillion_certificate_problem":
 		if value > 0 {
 			c.Problems = append(c.Problems, labels["operation"]+": "+labels["object"])
 		}
 	case "pillion_certificate_published":
 		c.Published = append(c.Published, Published{Kind: labels["kind"], Name: labels["configuration"], Verifies: value > 0})
-	case "pillion_certificate_authority_until_timestamp_seconds":
-		c.Authorities = append(c.Authorities, Authority{Fingerprint: labels["fingerprint"], State: labels["state"], Until: moment(value)})
 	}
 }
 

@@ -48,27 +48,12 @@ type State struct {
 
 // Certificates are what a replica says of its certificates.
 type Certificates struct {
-	// Provider is self-signed, cert-manager or files, Secret its Secret, and Publishes reports whether
-	// the replica writes the caBundles.
-	Provider  string `json:"provider,omitempty"`
-	Secret    string `json:"secret,omitempty"`
-	Publishes bool   `json:"publishes,omitempty"`
-
-	// Ends is when the served certificate ends, AuthorityEnds when its CA does. Nil: not known.
-	Ends          *time.Time `json:"ends,omitempty"`
-	AuthorityEnds *time.Time `json:"authorityEnds,omitempty"`
-	// Rotations counts the certificates that took the place of another one, Handovers those among
-	// them that another CA signed, and Failures what failed.
-	Rotations int `json:"rotations"`
-	Handovers int `json:"handovers"`
-	Failures  int `json:"failures"`
-
+	// Ends is when the served certificate ends. Nil: not known.
+	Ends *time.Time `json:"ends,omitempty"`
 	// Problems are what fails at present, as OPERATION: OBJECT.
 	Problems []string `json:"problems,omitempty"`
 	// Published are the webhook configurations that have to verify the certificate.
 	Published []Published `json:"published,omitempty"`
-	// Authorities are the CAs that the replica knows.
-	Authorities []Authority `json:"authorities,omitempty"`
 }
 
 // Published is a webhook configuration.
@@ -77,25 +62,6 @@ type Published struct {
 	Name string `json:"name"`
 	// Verifies reports whether the caBundle in every entry verifies the served certificate.
 	Verifies bool `json:"verifies"`
-}
-
-// Authority is a CA.
-type Authority struct {
-	// Fingerprint is the SHA-256 of the certificate.
-	Fingerprint string `json:"fingerprint"`
-	// State is signing, next, trusted or revoked.
-	State string `json:"state"`
-	// Until is when the CA is trusted no more; since when, for one that is revoked. Nil: not known.
-	Until *time.Time `json:"until,omitempty"`
-}
-
-// Configuration returns a webhook configuration that the replica names.
-func (c Certificates) Configuration(kind, name string) (p Published, named bool) {
-	i := slices.IndexFunc(c.Published, func(p Published) bool { return p.Kind == kind && p.Name == name })
-	if i < 0 {
-		return p, false
-	}
-	return c.Published[i], true
 }
 
 // Replica is what one replica answered.

@@ -39,8 +39,8 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 		CacheAgeSeconds: map[string]float64{"namespaces": 0.25}, EnforcementProven: new(false), ProofFailing: []string{"NotInjected"}, PodsLastLookedAt: new(time.Unix(1_800_000_000, 0).UTC()),
 		Unauthorized: true, FailingLabels: map[string]int{"pillion.dev/required": 3}, InUseRecordFailing: true,
 		Certificates: Certificates{
-			Provider: "self-signed", Secret: "pillion-ca", Publishes: true, Ends: ends, Rotations: 3, Handovers: 1, Failures: 2, Problems: []string{"secret: secret own/pillion-ca"},
-			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}}, Authorities: []Authority{{"ab", "signing", ends}},
+			Ends: ends, Problems: []string{"secret: secret own/pillion-ca"},
+			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}},
 		},
 	}
 	body, err := json.Marshal(Of("7", map[string]any{"library": []string{"fluent-bit"}}, gathered(t, metrics)))

@@ -5,7 +5,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
-	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/inspect/chain"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/explain"
@@ -15,13 +14,11 @@ import (
 // What tests see beside what commands see.
 
 const (
-	MostNamed     = mostNamed
 	MostWorkloads = mostWorkloads
 )
 
 var (
 	PolicyVersions = policyVersions
-	TryNamed       = tryNamed
 	GetURL         = getURL
 )
 
@@ -30,12 +27,6 @@ func (c *Cluster) Chained(ctx context.Context) (chain.Objects, []explain.Note, e
 }
 
 func (p Place) Command(text string) string { return p.command(text) }
-
-func (p Proof) NamedBy(ctx context.Context, rules usage.Rules) (map[string][]string, error) {
-	return p.named(ctx, rules)
-}
-
-func (p Proof) Injected(ctx context.Context) (Proven, error) { return p.injected(ctx) }
 
 func (r Replica) Name() string { return r.name }
 

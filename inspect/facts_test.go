@@ -23,6 +23,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
@@ -46,7 +47,7 @@ func bundle() string {
 func checked(t *testing.T, manifests string) *inspect.Cluster {
 	t.Helper()
 	served := inspect.Served{Library: []string{"fluent-bit"}, Needs: check.Needs{CASecret: "pillion-ca", CreateCASecret: true, InUse: "used", Settings: check.Settings{
-		Service: "pillion", Prefix: "pillion.dev", NamespacedTemplates: true, Mutating: []string{"pillion"}, Provider: "self-signed", Publishes: true, ProofNamespace: "own-proof",
+		Service: "pillion", Prefix: "pillion.dev", NamespacedTemplates: true, Mutating: []string{"pillion"}, Provider: "self-signed", Publishes: true, ProofNamespace: "own-proof", Enforcement: labels.EnforceAsked,
 	}}}
 	c := inspecttest.Cluster(t, manifests, inspecttest.Options{Place: inspect.Place{Namespace: "own"}, Serve: func(corev1.Container) (inspect.Served, error) { return served, nil }})
 	c.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -68,7 +69,7 @@ func checked(t *testing.T, manifests string) *inspect.Cluster {
 		if path == "/readyz" {
 			return []byte("not ready:\ncertificates: no CA"), errors.New("503")
 		}
-		return []byte(`{"version": "7", "unauthorized": true, "enforcementProven": true, "proofFailing": ["NotInjected"], "cacheAgeSeconds": {"namespaces": 90},
+		return []byte(`{"version": "7", "unauthorized": true, "enforcementProven": true, "cacheAgeSeconds": {"namespaces": 90},
 			"certificates": {"published": [{"kind": "MutatingWebhookConfiguration", "name": "pillion", "verifies": false}]}}`), nil
 	}
 	return c
@@ -86,7 +87,7 @@ func TestCheckReadsWhatItJudges(t *testing.T) {
 		"failed revision 3 of the Helm release release is pending-upgrade for", "failed there is no Service pillion in namespace own", "failed replica one is not ready: certificates: no CA", "warning the replicas are of version 7", "replica one knew namespaces for certain 1m30s ago",
 		"failed Pillion's service account own:account was deleted, and created again at 2026-06-01T12:00:00Z. The replicas one still have tokens", "kubectl -n own rollout restart deployment/pillion",
 		"service account own:account lacks the right to create secrets in namespace own, get secrets pillion-ca in namespace own",
-		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", `has failurePolicy "Fail", and the chart renders "Ignore"`, "does not verify the certificate of replica one", "failed (NotInjected)",
+		"failed the ValidatingAdmissionPolicy pillion-own-namespaces is missing", "has no entry namespaces.pillion.dev", `has failurePolicy "Fail", and the chart renders "Ignore"`, "does not verify the certificate of replica one",
 		"skipped crd: not looked at: clusterTemplates=false", "ok namespaces name only templates that are there", "namespace shop has the label pillion.dev/injection=enabled by hand",
 	} {
 		if !strings.Contains(got, want) {

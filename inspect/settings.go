@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/templates"
@@ -25,10 +24,8 @@ type Settings struct {
 	Excluded []string
 	// All: API servers call Pillion for the pods of all namespaces that do not opt out.
 	All bool
-	// Enforcement is what the server enforces once it has proven that it works.
-	Enforcement proof.Enforcement
-	// Match says which namespaces are enforced that only the match of a template selects.
-	Match labels.Match
+	// Enforcement says which namespaces become enforced once the server has proven that it works.
+	Enforcement labels.Enforcement
 	// Compile is what the server compiles templates with.
 	Compile templates.Options
 	// Templates are those in force; nil where not even they can be read.
@@ -59,7 +56,7 @@ func (c *Cluster) settingsOf(ctx context.Context, r release) (s Settings, err er
 	if r.Config != "" {
 		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read%s", r.deployment.Name, c.Namespace, r.Config, r.otherwise)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: proof.Enforcement{Enforce: r.ProofNamespace != ""}, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err

@@ -47,7 +47,7 @@ nobody can tell. With --strict warnings and skipped checks count as failed.
 The replicas are asked through the API server, by its proxy of pods.`,
 		Example: `  pillion check
   pillion check --pillion-namespace sidecars -o json
-  pillion check --strict && helm test pillion -n pillion-system`,
+  pillion check --strict`,
 		Args: noArgs,
 		RunE: c.run,
 	}

@@ -32,8 +32,6 @@ type serveConfig struct {
 	Kubeconfig                 string
 	LogLevel, LogFormat        string
 	ShutdownDelay, ShutdownMax time.Duration
-	Enforcement                string
-	TakeBackAfter              time.Duration
 	// AllowMissingTemplates may be missing although InUse names them.
 	AllowMissingTemplates []string
 	// MirrorRevision is the version of the release that this replica is of.
@@ -149,9 +147,6 @@ func (c *serveConfig) read(flags *pflag.FlagSet, v *viper.Viper) error {
 	})
 	c.NamespacedTemplates = c.NamespacedTemplates && c.ClusterTemplates
 	c.All = c.WebhookScope == scopeAll
-	if c.Enforcement == enforcementManual {
-		c.ProofNamespace = ""
-	}
 	c.Publishes = c.Provider == selfSigned || c.PublishCA
 	if q, err := resource.ParseQuantity(c.memory); err == nil {
 		c.MemoryLimit = q.Value()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -19,8 +18,8 @@ const countTime = time.Second
 // dependence says which namespaces come to depend on Pillion by a change of templates.
 type dependence struct {
 	rules labels.Rules
-	// enforcement is what holds once Pillion has proven that it works.
-	enforcement proof.Enforcement
+	// proven: namespaces may become enforced.
+	proven bool
 	// namespaces are those that are known; count returns the numbers of their pods. Nil: they may
 	// not be read.
 	namespaces func() iter.Seq[labels.Namespace]
@@ -30,7 +29,7 @@ type dependence struct {
 // dependence returns what the server says of the templates that somebody applies.
 func (r *replica) dependence() dependence {
 	c, log := r.c, r.logger("templates")
-	d := dependence{rules: c.Labels(), enforcement: proof.Enforcement{Enforce: c.proves()}, namespaces: r.namespaces.AllLabelled}
+	d := dependence{rules: c.Labels(), proven: c.proves(), namespaces: r.namespaces.AllLabelled}
 	if !c.ReadWorkloads && c.CountEvery == 0 {
 		return d // it has not the right
 	}
@@ -46,7 +45,7 @@ func (r *replica) dependence() dependence {
 
 // of returns a sentence for each value that the label gets in some namespaces.
 func (d dependence) of(ctx context.Context, before, after *templates.Set) []string {
-	newly := d.rules.Newly(d.enforcement, before, after, d.namespaces())
+	newly := d.rules.Newly(d.proven, before, after, d.namespaces())
 	return append(d.sentence(ctx, templates.InjectionEnforced, newly.Enforced, "refused"),
 		d.sentence(ctx, templates.InjectionEnabled, newly.Enabled, "created without their sidecars")...)
 }

@@ -227,8 +227,8 @@ func (u *templateUsers) changedIn(namespace string) iter.Seq[templates.Entry] {
 // depending adds which namespaces come to depend on Pillion by each template.
 func (u *templateUsers) depending(ctx context.Context, namespaces map[string]templates.Namespace, results []lint.Result) {
 	d := dependence{
-		rules:       labels.Rules{Prefix: u.Prefix, Excluded: u.Excluded, Match: u.Match},
-		enforcement: u.Enforcement, count: u.Count,
+		rules:  labels.Rules{Prefix: u.Prefix, Excluded: u.Excluded, Enforcement: u.Enforcement},
+		proven: true, count: u.Count,
 		namespaces: func() iter.Seq[labels.Namespace] {
 			return func(yield func(labels.Namespace) bool) {
 				for _, ns := range namespaces {

@@ -15,7 +15,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/offline/lint"
@@ -132,7 +131,7 @@ func TestLintSaysWhichNamespacesComeToDependOnPillion(t *testing.T) {
 	}
 	c := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: quiet}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", inspecttest.Options{})
 	c.Count = func(context.Context, []string) (map[string]int, error) { return map[string]int{"quiet": 3}, nil }
-	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil), Enforcement: proof.Enforcement{Enforce: true}}, templates.NewestKubernetes())}
+	u := &templateUsers{Live: c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: templates.NewSet(nil)}, templates.NewestKubernetes())}
 	results := []lint.Result{{Template: "narrow"}, {Template: "all"}, {Template: "required"}, {Template: "asked"}}
 	documents := []lint.Document{template("narrow", "  match: {namespaceSelector: {matchLabels: {a: b}}}"), template("all", "  match: {podSelector: {}}"), template("required", "  required: true\n  match: {}"), template("asked", "")}
 	if err := u.check(t.Context(), documents, results); err != nil {

@@ -59,7 +59,7 @@ func TestEveryCommandNamesTheRightThatTheUserLacks(t *testing.T) {
 	defer server.Close()
 	setKubeconfig(t, server.URL)
 	for line, resource := range map[string]string{
-		"rollout shop": "deployments", "status shop": "pods", "prove": "namespaces", "promote next": "next", "unlabel": "namespaces",
+		"rollout shop": "deployments", "status shop": "pods", "promote next": "next", "unlabel": "namespaces",
 	} {
 		code, _, errs := call(t, "", nil, strings.Fields(line)...)
 		want := "pillion: you lack the right to list " + resource + " in namespace own. An admin can grant it: kubectl -n own create role pillion-list-" + resource + " --verb=list --resource=" + resource + "; "

@@ -19,7 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
-	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/webhook"
@@ -112,8 +112,7 @@ var metricUses = map[string]struct {
 	"pillion_cache_state":                                    {dto.MetricType_GAUGE, "Why it is old. One of the states has the value 1."},
 	"pillion_cache_wrong_total":                              {dto.MetricType_COUNTER, "Watches that fall silent again and again."},
 	"pillion_enforcement_proven":                             {dto.MetricType_GAUGE, "Whether namespaces that ask may be enforced. Needs `enforcement: Auto`; each replica proves for itself."},
-	"pillion_proofs_total":                                   {dto.MetricType_COUNTER, "How proofs end. They are dry runs: no other metric counts their pods but those of requests."},
-	"pillion_proof_failing":                                  {dto.MetricType_GAUGE, "Why the last proof failed; absent while it succeeded."},
+	"pillion_proofs_total":                                   {dto.MetricType_COUNTER, "Whether all API servers have pods injected. Proofs are dry runs: no other metric counts their pods but those of requests."},
 	"pillion_namespaces_missing_label":                       {dto.MetricType_GAUGE, "Namespaces on their way to being injected or verified: 0 within seconds."},
 	"pillion_namespaces_failing_label":                       {dto.MetricType_GAUGE, "Namespaces that stay without: a right is missing, or a policy refuses the write."},
 	"pillion_namespace_label_writes_total":                   {dto.MetricType_COUNTER, "Replicas that fight with somebody over a label."},
@@ -206,10 +205,6 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		codes = append(codes, string(c))
 	}
 	slices.Sort(codes)
-	var proofs []string
-	for _, o := range proof.Outcomes() {
-		proofs = append(proofs, string(o))
-	}
 	outcomes := func(name string) string { return name + ".outcome" }
 	return map[string]string{
 		"webhook": code(valuesOf(families, "pillion_admission_unavailable_total", "webhook")),
@@ -219,6 +214,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"reason":  "a reason code of [events.md](events.md), or empty for an answer without one",
 		"dry_run": code([]string{"true", "false"}),
 		"good":    code([]string{"true", "false"}),
+		"result":  code([]string{"succeeded", "failed"}),
 		"label":   "the keys of Pillion's labels of namespaces: " + code(valuesOf(families, "pillion_namespaces_missing_label", "label")),
 
 		outcomes("pillion_admission_requests_total"):     code(webhook.Outcomes()),
@@ -226,8 +222,6 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		outcomes("pillion_reviewed_pods_total"):          code([]string{"injected", "unchanged", "denied"}),
 		outcomes("pillion_injections_total"):             "a reason code of [events.md](events.md); `Injected` is the good one",
 		outcomes("pillion_events_total"):                 code(events.Outcomes()) + ". `withheld` raises a count later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
-		outcomes("pillion_proofs_total"):                 code(proofs),
-		outcomes("pillion_proof_failing"):                code(slices.DeleteFunc(slices.Clone(proofs), func(o string) bool { return o == string(proof.Proven) })),
 		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "conflict"}) + "; `conflict`: another field manager owns it",
 
 		"template":                                     "the name of a template in force",
@@ -244,7 +238,7 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"ready":                code([]string{"true", "false"}),
 		"goversion":            "of Go",
 		"annotation_prefix":    "`annotationPrefix` of the values",
-		"enforcement":          code([]string{enforcementAuto, enforcementManual}),
+		"enforcement":          code(labels.Enforcements),
 		"webhook_scope":        code([]string{scopeRequested, scopeAll}),
 		"certs_provider":       code(providers),
 		"kind":                 code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
@@ -331,7 +325,7 @@ const metricsIntroduction = "# Metrics\n\n" +
 
 // Alerts and commands tell a replica that proves nothing from one that does not say.
 func TestAReplicaThatIsToProveNothingSaysThatNothingIsProven(t *testing.T) {
-	for _, flags := range [][]string{{"--enforcement=Manual"}, {"--proof-namespace="}, nil} {
+	for _, flags := range [][]string{{"--proof-namespace="}, nil} {
 		_, registry := assembledReplica(t, flags...)
 		families, err := registry.Gather()
 		if err != nil {

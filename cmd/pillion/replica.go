@@ -65,7 +65,7 @@ type replica struct {
 	pods     webhook.Pods
 
 	// By write: what is written to the cluster.
-	prover  *proof.Prover // nil where nothing is to be proven
+	prover  *proof.Prover
 	counter *usage.Counter
 	inUse   []webhook.Check
 	leaving *leaving
@@ -150,11 +150,8 @@ func (r *replica) follow(cmd *cobra.Command) error {
 func (r *replica) readTemplates() error {
 	c := r.c
 	options := store.Options{Compile: r.compile, Named: r.named, Logger: r.logger("templates")}
-	if c.proves() { // first, so that the names are nobody else's
+	if c.proves() { // first, so that the name is nobody else's
 		options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.Manifest(c.Prefix, c.ProofNamespace)))
-		if c.KeepRequired {
-			options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.RequiredManifest(c.Prefix, c.ProofNamespace)))
-		}
 	}
 	if len(c.Library) > 0 {
 		source, err := store.Library(r.compile.Values, c.Library...)
@@ -234,7 +231,7 @@ func (r *replica) mayWrite() error {
 // write makes what writes to the cluster, and what counts for it.
 func (r *replica) write() {
 	r.prove()
-	r.registry.MustRegister(r.prover) // where there is none, nothing is proven
+	r.registry.MustRegister(r.prover)
 	r.countUsage()
 	r.gateUpgrades()
 	r.leaving = newLeaving(r.metadata, r.c, labelRemover(r.unlimited, r.c.Prefix, false), r.logger("uninstall"))
@@ -297,7 +294,7 @@ func (r *replica) handle(reviews webhook.Options) {
 		guard.Workloads, previews.Workloads = w.Naming, w.In
 	}
 	r.handlers = map[string]http.Handler{
-		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.enforcement, r.set.Snapshot), r.leaving}),
+		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.prover.Proven, r.set.Snapshot), r.leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		"/uninstall":                 middleware.Handler(r.leaving),
 	}

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -34,9 +33,8 @@ type Rules struct {
 	Excluded []string
 	// Required: the label PREFIX/required is managed, too.
 	Required bool
-	// Match says which namespaces may be enforced that only the match of a template selects.
-	// Default: [MatchRequired].
-	Match Match
+	// Enforcement says which namespaces become enforced. Default: [EnforceRequired].
+	Enforcement Enforcement
 }
 
 // Change is a label that has to change.
@@ -67,8 +65,8 @@ func Knows(set *templates.Set, ns Namespace) bool {
 
 // Changes returns the labels of a namespace that are not what they should be. A value of the
 // injection label that somebody set by hand stays. Nobody can set the required label to
-// anything else.
-func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []Change {
+// anything else. Proven: Pillion has proven that it works, so namespaces may become enforced.
+func (r Rules) Changes(set *templates.Set, proven bool, ns Namespace) []Change {
 	if slices.Contains(r.Excluded, ns.Name) {
 		return nil
 	}
@@ -83,7 +81,7 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 		}
 	}
 	if key := templates.InjectionLabel(r.Prefix); !slices.Contains(ns.ByHand, key) {
-		add(key, r.injection(set, e, ns))
+		add(key, r.injection(set, proven, ns))
 	}
 	if r.Required {
 		want := ""
@@ -97,14 +95,14 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 
 // injection returns the value that the injection label of a namespace should have, "" for none:
 // enabled, or enforced, where the namespace's annotation asks, or a template selects it.
-func (r Rules) injection(set *templates.Set, e proof.Enforcement, ns Namespace) string {
+func (r Rules) injection(set *templates.Set, proven bool, ns Namespace) string {
 	has, by := ns.Labels[templates.InjectionLabel(r.Prefix)], AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)
 	switch {
 	case has == templates.InjectionDisabled: // only hands set it
 		return has
 	case by == Nothing:
 		return ""
-	case r.mayEnforce(by) && (e.Enforce || has == templates.InjectionEnforced && !e.TakeBack):
+	case r.Enforcement.Includes(by) && (proven || has == templates.InjectionEnforced):
 		return templates.InjectionEnforced
 	default:
 		return templates.InjectionEnabled
@@ -119,9 +117,9 @@ func (r Rules) injection(set *templates.Set, e proof.Enforcement, ns Namespace) 
 // The injection label becomes enabled, and no more: a right to write a namespace is no right to
 // enforce. But a write that takes off what Pillion enforced gets it back. With enabled, pods would
 // be created without their sidecars while Pillion is away.
-func (r Rules) InWrite(set *templates.Set, e proof.Enforcement, ns, before Namespace) []Change {
+func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []Change {
 	var changes []Change
-	for _, c := range r.Changes(set, e, ns) {
+	for _, c := range r.Changes(set, proven, ns) {
 		if c.TakesOff() {
 			continue
 		}
@@ -131,7 +129,7 @@ func (r Rules) InWrite(set *templates.Set, e proof.Enforcement, ns, before Names
 			}
 			ours := !slices.Contains(before.ByHand, c.Key) && !slices.Contains(before.Forged, c.Key)
 			c.Value = templates.InjectionEnabled
-			if ours && before.Labels[c.Key] == templates.InjectionEnforced && !e.TakeBack {
+			if ours && before.Labels[c.Key] == templates.InjectionEnforced && r.Enforcement.Includes(AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)) {
 				c.Value = templates.InjectionEnforced
 			}
 		}
@@ -166,13 +164,13 @@ type Dependents struct{ Enabled, Enforced []string }
 
 // Newly returns the namespaces that come to depend on Pillion, or come to be enforced, where one
 // set of templates takes the place of another. Namespaces whose label a hand set stay as they are.
-func (r Rules) Newly(e proof.Enforcement, before, after *templates.Set, namespaces iter.Seq[Namespace]) Dependents {
+func (r Rules) Newly(proven bool, before, after *templates.Set, namespaces iter.Seq[Namespace]) Dependents {
 	key := templates.InjectionLabel(r.Prefix)
 	var d Dependents
 	for ns := range namespaces {
-		has, want := ns.Labels[key], r.injection(after, e, ns)
+		has, want := ns.Labels[key], r.injection(after, proven, ns)
 		switch {
-		case slices.Contains(r.Excluded, ns.Name), slices.Contains(ns.ByHand, key), want == r.injection(before, e, ns), want == has:
+		case slices.Contains(r.Excluded, ns.Name), slices.Contains(ns.ByHand, key), want == r.injection(before, proven, ns), want == has:
 		case want == templates.InjectionEnforced:
 			d.Enforced = append(d.Enforced, ns.Name)
 		case want == templates.InjectionEnabled && has == "":

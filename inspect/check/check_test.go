@@ -131,7 +131,7 @@ func sound(t *testing.T) *Facts {
 		Settings: Settings{
 			Namespace: "pillion-system", Service: "pillion", Prefix: "pillion.dev", Release: "pillion", Account: "system:serviceaccount:pillion-system:pillion", Excluded: []string{"kube-system", "pillion-system"},
 			ClusterTemplates: true, NamespacedTemplates: true, KeepRequired: true, Mutating: []string{"pillion"}, Validating: []string{"pillion"},
-			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Match: labels.MatchRequired,
+			Provider: "self-signed", Publishes: true, Policies: true, LeafDuration: 7 * 24 * time.Hour, ProofNamespace: "pillion-system-proof", Enforcement: labels.EnforceAsked,
 		},
 		CASecret: "pillion-ca", CreateCASecret: true, UninstallMarker: "m", InUse: "u", ReadWorkloads: true, CountEvery: time.Minute, OwnerEvents: true,
 	}
@@ -402,10 +402,8 @@ var faults = []struct {
 	{"certificates", "soon", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Ends = new(now.Add(time.Hour)) }, Warning, "ends in 1h0m0s", "kubectl -n pillion-system logs"},
 	{"certificates", "soon, of files", func(_ *testing.T, f *Facts) { f.Settings.Value.Provider = "files" }, Warning, "ends in 120h0m0s", "kubectl -n pillion-system logs"},
 	{"certificates", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].Certificates.Problems = []string{"publish: x"} }, Failed, "fails at publish: x", "logs"},
-	{"proof", "failing", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotInjected"} }, Failed, "(NotInjected)", "pillion prove"},
-	{"proof", "final pods not verified", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].ProofFailing = []string{"NotVerified"} }, Failed, "verification is not in force: replica a sent a pod without the sidecar of a required template", "pillion prove"},
-	{"proof", "not yet", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].EnforcementProven = new(false) }, Warning, "has not yet proven", "pillion prove"},
-	{"proof", "by hand", func(_ *testing.T, f *Facts) { f.Settings.Value.ProofNamespace = "" }, Skipped, "Manual", ""},
+	{"proof", "not yet", func(_ *testing.T, f *Facts) { f.Replicas.Value[0].EnforcementProven = new(false) }, Failed, "replica a has not proven that pods come back injected", "kubectl -n pillion-system logs"},
+	{"proof", "of nothing", func(_ *testing.T, f *Facts) { f.Settings.Value.ProofNamespace = "" }, Skipped, "enforcement=None", ""},
 	{"crd", "missing", func(_ *testing.T, f *Facts) { f.CRD.Err = notFound }, Failed, "no CustomResourceDefinition sidecartemplates.pillion.dev", "helm"},
 	{"crd", "missing, with its templates", func(_ *testing.T, f *Facts) {
 		f.CRD.Err = notFound
@@ -575,11 +573,9 @@ var faults = []struct {
 	{"labels-by-hand", "the proof namespace has a label from the chart", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value[3].ByHand = []string{"pillion.dev/injection"}
 	}, OK, "", ""},
-	{"dependence", "everything is enforced, and nobody asked", func(t *testing.T, f *Facts) {
-		f.Templates.Value = templates.NewSet(append(f.Templates.Value.All(), matching(t)))
-		f.Settings.Value.Match = labels.MatchAll
+	{"dependence", "a namespace that did not ask is enforced", func(_ *testing.T, f *Facts) {
 		f.Namespaces.Value = append(f.Namespaces.Value, namespace("default", "enforced", ""))
-	}, Warning, "these namespaces (default) are enforced by the match of templates that are not required", "kubectl get namespaces -l pillion.dev/injection=enforced"},
+	}, OK, "While Pillion does not answer, new pods there are refused", ""},
 	{"webhooks", "Pillion's own", func(_ *testing.T, f *Facts) { f.Webhooks.Value[3].NamespaceSelector = &metav1.LabelSelector{} }, Failed, "called for Pillion's own pods", "kubectl replace -f -"},
 }
 
@@ -704,7 +700,7 @@ func TestCommandsAreWholeAndAboutThisInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + ",TEMPLATE --overwrite\n", "  pillion prove --annotation-prefix sidecars.example.com\n",
+		"  kubectl annotate namespace web sidecars.example.com/inject=" + strings.Join(names, ",") + ",TEMPLATE --overwrite\n",
 		"  kubectl get sidecartemplates.sidecars.example.com bad -o yaml > bad.yaml\n", "  pillion lint bad.yaml --annotation-prefix sidecars.example.com\n",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -98,8 +98,8 @@ type Settings struct {
 	Publishes            bool
 	LeafDuration         time.Duration
 	ProofNamespace       string
-	// Match says which namespaces are enforced that only the match of a template selects.
-	Match pillionlabels.Match
+	// Enforcement says which namespaces become enforced.
+	Enforcement pillionlabels.Enforcement
 	// MirrorPolicy is the policy that holds the server to the mirrors of templates of files; ""
 	// if it makes none.
 	MirrorPolicy string
@@ -172,7 +172,7 @@ func (s Settings) Usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Exc
 
 // Labels are the rules of the labels that Pillion manages on namespaces.
 func (s Settings) Labels() pillionlabels.Rules {
-	return pillionlabels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Match: s.Match}
+	return pillionlabels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Enforcement: s.Enforcement}
 }
 
 // Registration is what API servers ask before they call Pillion.

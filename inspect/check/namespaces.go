@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -19,13 +18,13 @@ func labelsThere(f *Facts, s Settings) []Finding {
 	set, namespaces := f.Templates.Value, f.Namespaces.Value
 	lacking := map[string][]string{}
 	var excluded []string
-	rules, enforcement := s.Labels(), proof.Enforcement{Enforce: f.proven()}
+	rules, proven := s.Labels(), f.proven()
 	var open []string
 	for _, ns := range namespaces {
 		if _, asks := ns.Annotations[s.inject()]; asks && slices.Contains(s.Excluded, ns.Name) {
 			excluded = append(excluded, ns.Name)
 		}
-		for _, change := range rules.Changes(set, enforcement, ns) {
+		for _, change := range rules.Changes(set, proven, ns) {
 			switch {
 			case change.From == "":
 				lacking[change.Key] = append(lacking[change.Key], ns.Name)
@@ -89,7 +88,7 @@ func labelsByHand(f *Facts, s Settings) []Finding {
 		case injection != templates.InjectionDisabled && ns.Name != s.ProofNamespace && slices.Contains(ns.ByHand, key) && labels.AskedBy(set, ns.Namespace, s.Prefix) == labels.Nothing:
 			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does: only pods that ask themselves get one. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection),
 				fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, s.inject(), takeOff)))
-		case injection == templates.InjectionEnabled && asks && proven && slices.Contains(ns.ByHand, key):
+		case injection == templates.InjectionEnabled && proven && slices.Contains(ns.ByHand, key) && s.Enforcement.Includes(labels.AskedBy(set, ns.Namespace, s.Prefix)):
 			found = append(found, warning(fmt.Sprintf("namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key), takeOff))
 		}
 	}
@@ -114,7 +113,6 @@ func dependence(f *Facts, s Settings) []Finding {
 	counts := f.Pods.Value
 	depending, pods := map[string][]string{}, map[string]int{}
 	by := map[string][]string{} // template: the namespaces that do not ask
-	var unasked []string
 	for _, ns := range namespaces {
 		value := s.Depends(ns)
 		if value == "" {
@@ -125,9 +123,6 @@ func dependence(f *Facts, s Settings) []Finding {
 		if asker := labels.AskedBy(set, ns.Namespace, s.Prefix); asker == labels.OtherMatch || asker == labels.RequiredMatch {
 			for _, template := range inForce(s.Usage(), set, ns) {
 				by[template] = append(by[template], ns.Name)
-			}
-			if asker == labels.OtherMatch && value == templates.InjectionEnforced && !slices.Contains(ns.ByHand, templates.InjectionLabel(s.Prefix)) {
-				unasked = append(unasked, ns.Name)
 			}
 		}
 	}
@@ -146,10 +141,6 @@ func dependence(f *Facts, s Settings) []Finding {
 		selecting = append(selecting, fine(fmt.Sprintf("the match of template %s selects namespaces that did not ask for sidecars: %s (namespaces: %d)", template, show.Some(by[template], mostNamed), len(by[template]))))
 	}
 	found = append(found, capped(selecting, "templates whose match selects such namespaces")...)
-	if len(unasked) > 0 {
-		found = append(found, warning(fmt.Sprintf("%s are enforced by the match of templates that are not required, and did not ask for sidecars themselves. With enforcement.match=Required their new pods come without the sidecars while Pillion does not answer, and are not refused", namespacesNamed(unasked)),
-			fmt.Sprintf("kubectl get namespaces -l %s=%s", templates.InjectionLabel(s.Prefix), templates.InjectionEnforced)))
-	}
 	if len(found) == 0 {
 		found = append(found, fine("no namespace depends on Pillion"))
 	}

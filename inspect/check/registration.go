@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -328,25 +327,16 @@ func certificatesLast(f *Facts, s Settings) []Finding {
 
 func proofHolds(f *Facts, s Settings) []Finding {
 	if s.ProofNamespace == "" {
-		return skipped("not looked at: Pillion proves nothing with enforcement.mode=Manual; pillion prove does it once")
+		return skipped("not looked at: Pillion proves nothing with enforcement=None")
 	}
 	if err := answering(f); err != nil {
 		return []Finding{unread(err)}
 	}
 	var found []Finding
 	for _, r := range f.answering() {
-		failing := slices.DeleteFunc(slices.Clone(r.ProofFailing), func(outcome string) bool { return outcome == string(proof.NotVerified) })
-		if len(failing) < len(r.ProofFailing) {
-			found = append(found, failed(fmt.Sprintf("verification is not in force: replica %s sent a pod without the sidecar of a required template through the API server by dry run, and the pod was not refused for it", r.Name), s.prove(), s.logs()))
-		}
-		switch {
-		case len(failing) > 0:
-			found = append(found, failed(fmt.Sprintf("the last proof of replica %s failed (%s): a pod that it sent through the API server by dry run did not come back with its sidecar", r.Name, strings.Join(failing, ", ")), s.prove(), s.logs()))
-		case r.EnforcementProven != nil && !*r.EnforcementProven:
-			found = append(found, warning(fmt.Sprintf("replica %s has not yet proven that pods come back injected, so it enforces nothing", r.Name), s.prove(), s.logs()))
+		if r.EnforcementProven != nil && !*r.EnforcementProven {
+			found = append(found, failed(fmt.Sprintf("replica %s has not proven that pods come back injected, so it enforces no more namespaces; its log has the API server's answer", r.Name), s.logs()))
 		}
 	}
 	return found
 }
-
-func (s Settings) prove() string { return "pillion prove" + s.prefixFlag() }

@@ -41,10 +41,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		}
 	case "pillion_enforcement_proven":
 		s.EnforcementProven = new(value > 0)
-	case "pillion_proof_failing":
-		if value > 0 {
-			s.ProofFailing = append(s.ProofFailing, labels["outcome"])
-		}
 	case "pillion_coverage_last_success_timestamp_seconds":
 		s.PodsLastLookedAt = moment(value)
 	case "pillion_unauthorized":

@@ -30,9 +30,8 @@ type State struct {
 	// CacheAgeSeconds says how long ago each cache was last known to be right.
 	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
 	// EnforcementProven reports whether the replica has proven that pods go through Pillion. Nil: it
-	// proves nothing. ProofFailing has the outcome of the last proof, if it failed.
-	EnforcementProven *bool    `json:"enforcementProven,omitempty"`
-	ProofFailing      []string `json:"proofFailing,omitempty"`
+	// does not say.
+	EnforcementProven *bool `json:"enforcementProven,omitempty"`
 	// PodsLastLookedAt is when the replica last counted the pods without their sidecars.
 	PodsLastLookedAt *time.Time `json:"podsLastLookedAt,omitempty"`
 

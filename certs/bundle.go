@@ -72,13 +72,13 @@ func encodeTrusted(list []trusted) []byte {
 
 // terms are how long a CA that does not sign any more stays trusted.
 type terms struct {
-	// keep is for a CA that was replaced when it was due: until no leaf that it signed can be
-	// in use, on any replica, whether or not the replica reaches the API server.
+	// keep is for a CA that was replaced when it was due. It lasts until no replica can use a
+	// leaf of the CA any more, whether or not the replica reaches the API server.
 	keep time.Duration
 
-	// brief is for all others, which somebody wants to be rid of: CAs that were replaced
-	// before they were due, and what was in a Secret that was deleted. A replica that serves a
-	// leaf of such a CA, and reaches the API server, extends the time while it does.
+	// brief is for unwanted CAs: those that were replaced before they were due, and the
+	// replaced CAs of a Secret that was deleted. A replica that serves a leaf of such a CA,
+	// and reaches the API server, extends the time while it does.
 	brief time.Duration
 }
 

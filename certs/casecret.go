@@ -73,7 +73,7 @@ func (s *caSecret) keep(ctx context.Context) error {
 		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
 		make: func() (*ca, error) {
 			made++
-			return makeCA(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.CADuration)
+			return makeCA(s.options.service().dnsNames(), now, s.options.CADuration)
 		},
 	})
 	if err != nil || exists && broken == nil && stored.same(want) {

@@ -51,9 +51,9 @@
 //
 // A CA that somebody else puts into the Secret goes through no staging.
 //
-// A CA that another one replaces before it is due is one that somebody wants to be rid of: it
-// leaked, or it was put into the Secret and taken out again. It is trusted for a brief time,
-// and while a leaf of it is in use. So are all replaced CAs of a Secret that was deleted.
+// A CA that is replaced before it is due is unwanted: it leaked, or somebody put it into the
+// Secret and took it out again. API servers trust it for a brief time, and while a leaf of it
+// is in use. The same holds for the replaced CAs of a Secret that was deleted.
 //
 // # Why the CA is not cert-manager's DynamicAuthority
 //

@@ -18,16 +18,13 @@ type SelfSignedOptions struct {
 	// no permission to make one. An absent Secret is then a problem.
 	SecretGiven bool
 
-	// CADuration is how long a new CA is valid . A CA is replaced when a third of its validity is left.
+	// CADuration is how long a new CA is valid. A CA is replaced when a third of its validity
+	// is left.
 	CADuration time.Duration
 
-	// LeafDuration is how long a serving certificate is valid . It is less than CADuration. A leaf is replaced when a third of its validity is
-	// left.
+	// LeafDuration is how long a serving certificate is valid. It is less than CADuration. A
+	// leaf is replaced when a third of its validity is left.
 	LeafDuration time.Duration
-
-	// KeyAlgorithm is the algorithm of new keys. An existing CA keeps
-	// its key until it is replaced.
-	KeyAlgorithm KeyAlgorithm
 }
 
 // permissions returns the permissions that the provider needs.
@@ -102,7 +99,7 @@ func (s *selfSigned) renew() error {
 	if s.candidate != nil && !s.candidate.outlived(current, now) {
 		return nil
 	}
-	next, err := current.sign(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.LeafDuration)
+	next, err := current.sign(s.options.service().dnsNames(), now, s.options.LeafDuration)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package certs
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -452,21 +451,6 @@ func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
 		eventually(t, func() error {
 			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
 		})
-	})
-}
-
-func TestRSAKeysAreMadeIfTheOptionsSaySo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
-		current := readyAndPublished(t, c, s)
-		if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
-			t.Errorf("the CA has a key for %s", a)
-		}
-		if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
-			t.Errorf("the leaf has a key for %s", a)
-		}
 	})
 }
 

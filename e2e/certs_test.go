@@ -254,7 +254,7 @@ func (g *certsGround) testCertManagerPublishing(t *testing.T) {
 	// The garbage collector looks for new custom resources every 30 seconds. Until it has
 	// found cert-manager's, the requests of Certificates that are gone bar those of new ones.
 	g.run(t, "kubectl", "-n", ground.Namespace, "delete", "certificaterequests.cert-manager.io", "--all")
-	g.install(t, true, "certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true")
+	g.install(t, true, "certs.provider=cert-manager", "certs.certManager.publish=true")
 	before, err := g.current(t.Context(), servingSecret, "ca.crt")
 	expectNoError(t, err)
 	g.under(t, g.renewLeafAndCA)

@@ -84,7 +84,6 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"values":              manifests,
 		"kube-version":        fixed(kubeVersions()),
 		"certs-provider":      fixed(providers),
-		"key-algorithm":       fixed(keyAlgorithms),
 		"enforcement":         fixed(labels.Enforcements),
 		"webhook-scope":       fixed([]string{scopeRequested, scopeAll}),
 		"log-level":           fixed([]string{"debug", "info", "warn", "error"}),

@@ -153,7 +153,7 @@ func TestTheValuesOfFlagsAreThoseOfTheirUsage(t *testing.T) {
 			if f.Name == "output" && !ok {
 				t.Errorf("%s offers no values of -o", cmd.CommandPath())
 			}
-			if !ok || !slices.Contains([]string{"output", "color", "certs-provider", "key-algorithm", "enforcement", "webhook-scope", "log-level", "log-format"}, f.Name) {
+			if !ok || !slices.Contains([]string{"output", "color", "certs-provider", "enforcement", "webhook-scope", "log-level", "log-format"}, f.Name) {
 				return
 			}
 			values, _ := complete(cmd, nil, "")

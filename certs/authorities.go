@@ -36,17 +36,12 @@ type authorities struct {
 
 	// trusted are the CAs of the bundle except next. They include current.
 	trusted []trusted
-
-	// revoked are the CAs that the bundle must not have.
-	revoked revocations
 }
 
 // readAuthorities reads the Secret's data. The error says why there is no current CA.
 // The other CAs are read as far as they are sound.
 func readAuthorities(data map[string][]byte) (authorities, error) {
 	a := authorities{trusted: parseTrusted(data[secretTrustedKey])}
-	// What is wrong with the list of revoked CAs does not concern the CAs: the provider reports it.
-	a.revoked, _ = parseRevocations(data[secretRevokedKey])
 	if next, err := parseCA(data[secretNextCertKey], data[secretNextKeyKey]); err == nil {
 		a.next = next
 	}
@@ -87,16 +82,7 @@ func (a authorities) write(data map[string][]byte) (map[string][]byte, error) {
 		}
 	}
 	out[secretTrustedKey] = encodeTrusted(a.trusted)
-	writeRevocations(out, a.revoked)
 	return out, nil
-}
-
-// writeRevocations writes the list of revoked CAs. It leaves the key alone if the key holds
-// the list already, in whatever form.
-func writeRevocations(data map[string][]byte, list revocations) {
-	if stored, _ := parseRevocations(data[secretRevokedKey]); !bytes.Equal(stored.encode(), list.encode()) {
-		data[secretRevokedKey] = list.encode()
-	}
 }
 
 // writeCA writes a CA into two keys. It leaves the keys alone if they hold the CA
@@ -131,9 +117,8 @@ func (a authorities) trusts(cert *x509.Certificate) bool {
 
 // completedBy adds the remembered CAs if the Secret remembers none: the Secret is new,
 // or somebody emptied it. A Secret that remembers some CAs has dropped the others on
-// purpose. A revoked CA stays revoked, whatever becomes of the Secret.
+// purpose.
 func (a authorities) completedBy(remembered authorities) authorities {
-	a.revoked = a.revoked.union(remembered.revoked)
 	if len(a.trusted) == 0 {
 		a.trusted = remembered.trusted
 	}
@@ -161,34 +146,22 @@ type circumstances struct {
 	make func() (*ca, error)
 }
 
-// permitted returns the authorities without the revoked CAs.
-func (a authorities) permitted(now time.Time) authorities {
-	if a.current != nil && a.revoked.denySigning(a.current.cert, now) {
-		a.current = nil
-	}
-	if a.next != nil && a.revoked.leaves(a.next.cert) {
-		a.next = nil
-	}
-	a.trusted = a.revoked.permitted(a.trusted, now)
-	return a
-}
-
 // step returns the CAs that the Secret should hold: the next state of the hand-over, or
 // the same state. The package comment lists the states.
 func (a authorities) step(c circumstances) (authorities, error) {
-	next, remembered, revoked := a.withRevocations(c)
+	next := a.completedBy(c.remembered)
+	if len(a.trusted) == 0 {
+		// The Secret was deleted, perhaps because of one of these.
+		next.trusted = endingBy(next.trusted, c.now.Add(c.terms.brief))
+	}
+	remembered := c.remembered.current
 	var err error
 	switch {
-	case next.current == nil && !revoked && remembered.current != nil && !expired(remembered.current.cert, c.now):
+	case next.current == nil && remembered != nil && !expired(remembered.cert, c.now):
 		// The Secret was deleted or damaged. Its CA is replaced in the usual steps,
 		// not at once.
-		next.current = remembered.current
+		next.current = remembered
 		next.next, err = c.make()
-	case revoked && remembered.current != nil && !expired(remembered.current.cert, c.now):
-		// Somebody put a revoked CA back. Another CA has taken over from it already.
-		next.current = remembered.current
-	case revoked && next.next != nil && !expired(next.next.cert, c.now):
-		next.current, next.next = next.next, nil
 	case next.current == nil || expired(next.current.cert, c.now) && (next.next == nil || expired(next.next.cert, c.now)):
 		next.next = nil
 		next.current, err = c.make()
@@ -200,40 +173,14 @@ func (a authorities) step(c circumstances) (authorities, error) {
 	if err != nil {
 		return a, err
 	}
-	inUse := c.inUse
-	if next.revoked.leaves(inUse) {
-		inUse = nil
-	}
-	next.trusted = remember(next.trusted, next.current.cert, inUse, c.now, c.terms)
+	next.trusted = remember(next.trusted, next.current.cert, c.inUse, c.now, c.terms)
 	return next, nil
-}
-
-// withRevocations returns the authorities of the Secret and the remembered ones without the
-// revoked CAs. revoked reports whether the CA that signs in the Secret is one of them. That
-// CA stays trusted for a moment if it signed until now: replicas still serve its leaves.
-func (a authorities) withRevocations(c circumstances) (next, remembered authorities, revoked bool) {
-	next, remembered = a.completedBy(c.remembered), c.remembered
-	var signing *x509.Certificate
-	if sameCA(a.current, remembered.current) && a.current != nil {
-		signing = a.current.cert
-	}
-	next.revoked = next.revoked.decided(signing, c.now)
-	if a.current != nil && next.revoked.leaves(a.current.cert) {
-		if revoked = true; !contains(next.trusted, a.current.cert) {
-			next.trusted = append(next.trusted[:len(next.trusted):len(next.trusted)], trusted{cert: a.current.cert})
-		}
-		next.current = nil
-	}
-	if remembered.current != nil && next.revoked.leaves(remembered.current.cert) {
-		remembered.current = nil
-	}
-	return next.permitted(c.now), remembered, revoked
 }
 
 // same reports whether a and b hold the same CAs, so that nothing has to be written.
 func (a authorities) same(b authorities) bool {
 	return sameCA(a.current, b.current) && sameCA(a.next, b.next) &&
-		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted)) && bytes.Equal(a.revoked.encode(), b.revoked.encode())
+		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted))
 }
 
 func sameCA(a, b *ca) bool {

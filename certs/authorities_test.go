@@ -74,6 +74,20 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 	}
 }
 
+func TestReplacedCAsOfADeletedSecretAreTrustedBriefly(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	current, soon, late, next := yearCA(t), yearCA(t), yearCA(t), yearCA(t)
+	got, err := authorities{}.step(circumstances{
+		now: now, terms: terms{time.Hour, time.Minute}, settled: func(*x509.Certificate) bool { return false }, make: func() (*ca, error) { return next, nil },
+		remembered: authorities{current: current, trusted: []trusted{{cert: current.cert}, {soon.cert, now.Add(time.Second)}, {late.cert, now.Add(time.Hour)}}},
+	})
+	want := []trusted{{cert: current.cert}, {soon.cert, now.Add(time.Second)}, {late.cert, now.Add(time.Minute)}}
+	if err != nil || !sameTrusted(got.trusted, want) {
+		t.Errorf("trusted are\n%s\nwant\n%s\n%v", encodeTrusted(got.trusted), encodeTrusted(want), err)
+	}
+}
+
 func TestTheErrorSaysWhyASecretHasNoSoundCA(t *testing.T) {
 	t.Parallel()
 	good := secretOf(t, yearCA(t)).Data

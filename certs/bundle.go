@@ -72,13 +72,13 @@ func encodeTrusted(list []trusted) []byte {
 
 // terms are how long a CA that does not sign any more stays trusted.
 type terms struct {
-	// keep is for the CA that another CA replaced: until no leaf that it signed can be in
-	// use, on any replica, whether or not the replica reaches the API server.
+	// keep is for a CA that was replaced when it was due. It lasts until no replica can use a
+	// leaf of the CA any more, whether or not the replica reaches the API server.
 	keep time.Duration
 
-	// brief is for all others: CAs that somebody put into the Secret and took out again, or
-	// put beside the CA that signs. A replica that serves a leaf of such a CA, and reaches
-	// the API server, extends the time while it does.
+	// brief is for unwanted CAs: those that were replaced before they were due, and the
+	// replaced CAs of a Secret that was deleted. A replica that serves a leaf of such a CA,
+	// and reaches the API server, extends the time while it does.
 	brief time.Duration
 }
 
@@ -95,17 +95,11 @@ func termsOf(settle, leafDuration time.Duration) terms {
 // to the Secret, that CA is remembered: otherwise API servers could not verify this replica
 // until it serves another leaf.
 //
-// The CA that signed before has no end yet. It is a replaced CA if the current CA is new to
-// the list. If the list knows the current CA already, somebody has put that CA back, and the
-// other one was an intruder or a mistake. An end never lies past the CA's own.
+// The CA that signed before has no end yet. An end never lies past the CA's own.
 func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time, t terms) []trusted {
 	list := []trusted{{cert: current}}
 	end := func(cert *x509.Certificate, after time.Duration) time.Time {
 		return earlier(now.Add(after), cert.NotAfter).Truncate(time.Second)
-	}
-	unended := t.brief
-	if !contains(stored, current) {
-		unended = t.keep
 	}
 	if inUse != nil && !contains(stored, inUse) {
 		stored = append(stored[:len(stored):len(stored)], trusted{inUse, end(inUse, t.brief)})
@@ -115,9 +109,10 @@ func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time,
 			continue
 		}
 		switch {
+		case s.until.IsZero() && due(s.cert, now):
+			s.until = end(s.cert, t.keep)
 		case s.until.IsZero():
-			s.until = end(s.cert, unended)
-			unended = t.brief // one CA signed before
+			s.until = end(s.cert, t.brief)
 		case s.until.After(now.Add(t.keep + clockSkew)): // nobody keeps a CA for so long
 			s.until = end(s.cert, t.keep)
 		}
@@ -129,6 +124,17 @@ func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time,
 		}
 	}
 	return latest(list)
+}
+
+// endingBy returns the list in which no replaced CA is trusted for longer than until.
+func endingBy(list []trusted, until time.Time) []trusted {
+	out := slices.Clone(list)
+	for i, t := range out {
+		if !t.until.IsZero() {
+			out[i].until = earlier(t.until, until.Truncate(time.Second))
+		}
+	}
+	return out
 }
 
 // maxTrusted bounds the bundle. A bundle that grew with every destroyed CA would at last

@@ -15,7 +15,7 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	spans := terms{keep: time.Hour, brief: time.Minute}
 	keep, brief := spans.keep, spans.brief
-	current, old, older := yearCA(t), yearCA(t), yearCA(t)
+	current, old, older, ripe := yearCA(t), yearCA(t), yearCA(t), dueCA(t)
 	short := newCA(t, now.Add(time.Minute))
 	expired := newCA(t, now.Add(-time.Minute))
 	for _, c := range []struct {
@@ -27,9 +27,14 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 		{"a new Secret remembers its CA", nil, nil, []trusted{{cert: current.cert}}},
 		{"the CA of the served leaf is the current CA", nil, current.cert, []trusted{{cert: current.cert}}},
 		{
-			"a replaced CA gets its end",
+			"a CA that is replaced when it is due stays until no leaf of it can be in use",
+			[]trusted{{cert: ripe.cert}}, nil,
+			[]trusted{{cert: current.cert}, {ripe.cert, ripe.cert.NotAfter}},
+		},
+		{
+			"a CA that is replaced before it is due is unwanted",
 			[]trusted{{cert: old.cert}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
+			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
 		},
 		{
 			"a replaced CA never outlives itself",
@@ -57,11 +62,6 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
 		},
 		{
-			"only one CA without an end can have signed before",
-			[]trusted{{cert: old.cert}, {cert: older.cert}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}, {older.cert, now.Add(brief)}},
-		},
-		{
 			"an end further away than any is cut",
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(100 * time.Hour)}}, nil,
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
@@ -72,7 +72,7 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
 		},
 		{
-			"a CA that somebody puts back has no end any more, and the other CA was an intruder",
+			"a CA that somebody puts back has no end any more",
 			[]trusted{{cert: old.cert}, {current.cert, now.Add(time.Second)}}, nil,
 			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
 		},

@@ -21,25 +21,8 @@ const (
 	clockSkew = 5 * time.Minute
 )
 
-// KeyAlgorithm is the algorithm of new private keys.
-type KeyAlgorithm string
-
-const (
-	// ECDSA keys are on the curve P-256.
-	ECDSA KeyAlgorithm = "ECDSA"
-	// RSA keys have 2048 bits. They are for API servers that verify no other algorithm.
-	RSA KeyAlgorithm = "RSA"
-)
-
-func (a KeyAlgorithm) generate() (crypto.Signer, error) {
-	switch a {
-	case ECDSA:
-		return pki.GenerateECPrivateKey(pki.ECCurve256)
-	case RSA:
-		return pki.GenerateRSAPrivateKey(pki.MinRSAKeySize)
-	}
-	return nil, fmt.Errorf("unknown key algorithm %q; allowed are %s, %s", a, ECDSA, RSA)
-}
+// makeKey makes a private key: ECDSA on the curve P-256.
+func makeKey() (crypto.Signer, error) { return pki.GenerateECPrivateKey(pki.ECCurve256) }
 
 // ca is a certificate authority that can sign.
 type ca struct {
@@ -52,8 +35,8 @@ type ca struct {
 // The CA can sign for the names only, and only certificates of servers: with a stolen key
 // nobody impersonates anything else to those who trust the CA. The constraints are critical.
 // A constraint for one type of name leaves the other types free, so each type has one.
-func makeCA(algorithm KeyAlgorithm, names []string, now time.Time, duration time.Duration) (*ca, error) {
-	key, err := algorithm.generate()
+func makeCA(names []string, now time.Time, duration time.Duration) (*ca, error) {
+	key, err := makeKey()
 	if err != nil {
 		return nil, fmt.Errorf("making the key of a CA: %w", err)
 	}
@@ -88,12 +71,12 @@ var everyAddress = []*net.IPNet{
 
 // sign makes a leaf for the names, with a key of its own. The leaf ends after duration,
 // or with the CA if that ends earlier.
-func (c *ca) sign(algorithm KeyAlgorithm, dnsNames []string, now time.Time, duration time.Duration) (*leaf, error) {
+func (c *ca) sign(dnsNames []string, now time.Time, duration time.Duration) (*leaf, error) {
 	notAfter := earlier(now.Add(duration), c.cert.NotAfter)
 	if !now.Before(notAfter) {
 		return nil, fmt.Errorf("signing a serving certificate: the CA ended at %s", timestamp(c.cert.NotAfter))
 	}
-	key, err := algorithm.generate()
+	key, err := makeKey()
 	if err != nil {
 		return nil, fmt.Errorf("making the key of a serving certificate: %w", err)
 	}

@@ -12,28 +12,26 @@ import (
 
 func TestLeafAndCAAreAcceptedByAClockADayBehind(t *testing.T) {
 	t.Parallel()
-	for _, algorithm := range []KeyAlgorithm{ECDSA, RSA} {
-		issuer, err := makeCA(algorithm, []string{testDNSName}, time.Now(), 365*24*time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := issuer.sign(algorithm, []string{testDNSName}, time.Now(), 7*24*time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range []struct {
-			name string
-			at   time.Time
-			ok   bool
-		}{
-			{"now", time.Now(), true},
-			{"an hour ago", time.Now().Add(-time.Hour), true},
-			{"two days ago", time.Now().Add(-48 * time.Hour), false},
-			{"after its end", time.Now().Add(8 * 24 * time.Hour), false},
-		} {
-			if err := l.verify(pemOf(issuer), testDNSName, c.at); (err == nil) != c.ok {
-				t.Errorf("%s, %s: verified %t (%v), want %t", algorithm, c.name, err == nil, err, c.ok)
-			}
+	issuer, err := makeCA([]string{testDNSName}, time.Now(), 365*24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := issuer.sign([]string{testDNSName}, time.Now(), 7*24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		at   time.Time
+		ok   bool
+	}{
+		{"now", time.Now(), true},
+		{"an hour ago", time.Now().Add(-time.Hour), true},
+		{"two days ago", time.Now().Add(-48 * time.Hour), false},
+		{"after its end", time.Now().Add(8 * 24 * time.Hour), false},
+	} {
+		if err := l.verify(pemOf(issuer), testDNSName, c.at); (err == nil) != c.ok {
+			t.Errorf("%s: verified %t (%v), want %t", c.name, err == nil, err, c.ok)
 		}
 	}
 }
@@ -47,11 +45,11 @@ func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 		{7 * 24 * time.Hour, time.Minute},
 	} {
 		now := time.Now()
-		issuer, err := makeCA(ECDSA, []string{testDNSName}, now, c.caLeft)
+		issuer, err := makeCA([]string{testDNSName}, now, c.caLeft)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := issuer.sign(ECDSA, []string{testDNSName}, now, c.leaf)
+		l, err := issuer.sign([]string{testDNSName}, now, c.leaf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +68,7 @@ func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 
 func TestAnExpiredCASignsNothing(t *testing.T) {
 	t.Parallel()
-	if _, err := newCA(t, time.Now().Add(-time.Second)).sign(ECDSA, []string{testDNSName}, time.Now(), time.Hour); err == nil {
+	if _, err := newCA(t, time.Now().Add(-time.Second)).sign([]string{testDNSName}, time.Now(), time.Hour); err == nil {
 		t.Error("an expired CA signed a leaf")
 	}
 }
@@ -79,59 +77,57 @@ func TestAnExpiredCASignsNothing(t *testing.T) {
 func TestACASignsForTheNamesOfItsServiceOnly(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for _, algorithm := range []KeyAlgorithm{ECDSA, RSA} {
-		issuer, err := makeCA(algorithm, service{testNamespace, testService}.dnsNames(), now, 365*24*time.Hour)
+	issuer, err := makeCA(service{testNamespace, testService}.dnsNames(), now, 365*24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !issuer.cert.PermittedDNSDomainsCritical {
+		t.Error("the name constraints are not critical")
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(issuer.cert)
+	key, err := makeKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(change func(*x509.Certificate), options x509.VerifyOptions) error {
+		template := &x509.Certificate{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature}
+		change(template)
+		_, cert, err := pki.SignCertificate(template, issuer.cert, key.Public(), issuer.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !issuer.cert.PermittedDNSDomainsCritical {
-			t.Error("the name constraints are not critical")
+		options.Roots = roots
+		_, err = cert.Verify(options)
+		return err
+	}
+	for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
+		server := func(c *x509.Certificate) { c.DNSNames = []string{name} }
+		if err := verify(server, x509.VerifyOptions{DNSName: name}); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
-		roots := x509.NewCertPool()
-		roots.AddCert(issuer.cert)
-		key, err := algorithm.generate()
-		if err != nil {
-			t.Fatal(err)
+	}
+	for name, change := range map[string]func(*x509.Certificate){
+		"another Service":      func(c *x509.Certificate) { c.DNSNames = []string{"other." + testNamespace + ".svc"} },
+		"another namespace":    func(c *x509.Certificate) { c.DNSNames = []string{testService + ".other.svc"} },
+		"the API server":       func(c *x509.Certificate) { c.DNSNames = []string{"kubernetes.default.svc"} },
+		"a longer name":        func(c *x509.Certificate) { c.DNSNames = []string{"x" + testDNSName} },
+		"its own and one more": func(c *x509.Certificate) { c.DNSNames = []string{testDNSName, "example.com"} },
+		"every name":           func(c *x509.Certificate) { c.DNSNames = []string{"*.svc"} },
+		"an IPv4 address":      func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 96, 0, 1)} },
+		"an IPv6 address":      func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv6loopback} },
+		"a mail address":       func(c *x509.Certificate) { c.EmailAddresses = []string{"a@example.com"} },
+		"a URI, as SPIFFE has": func(c *x509.Certificate) {
+			c.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/a"}}
+		},
+		"a client, not a server": func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} },
+	} {
+		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
+		if name == "a client, not a server" {
+			usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 		}
-		verify := func(change func(*x509.Certificate), options x509.VerifyOptions) error {
-			template := &x509.Certificate{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature}
-			change(template)
-			_, cert, err := pki.SignCertificate(template, issuer.cert, key.Public(), issuer.key)
-			if err != nil {
-				t.Fatal(err)
-			}
-			options.Roots = roots
-			_, err = cert.Verify(options)
-			return err
-		}
-		for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
-			server := func(c *x509.Certificate) { c.DNSNames = []string{name} }
-			if err := verify(server, x509.VerifyOptions{DNSName: name}); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		for name, change := range map[string]func(*x509.Certificate){
-			"another Service":      func(c *x509.Certificate) { c.DNSNames = []string{"other." + testNamespace + ".svc"} },
-			"another namespace":    func(c *x509.Certificate) { c.DNSNames = []string{testService + ".other.svc"} },
-			"the API server":       func(c *x509.Certificate) { c.DNSNames = []string{"kubernetes.default.svc"} },
-			"a longer name":        func(c *x509.Certificate) { c.DNSNames = []string{"x" + testDNSName} },
-			"its own and one more": func(c *x509.Certificate) { c.DNSNames = []string{testDNSName, "example.com"} },
-			"every name":           func(c *x509.Certificate) { c.DNSNames = []string{"*.svc"} },
-			"an IPv4 address":      func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 96, 0, 1)} },
-			"an IPv6 address":      func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv6loopback} },
-			"a mail address":       func(c *x509.Certificate) { c.EmailAddresses = []string{"a@example.com"} },
-			"a URI, as SPIFFE has": func(c *x509.Certificate) {
-				c.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/ns/a"}}
-			},
-			"a client, not a server": func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} },
-		} {
-			usages := []x509.ExtKeyUsage{x509.ExtKeyUsageAny}
-			if name == "a client, not a server" {
-				usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-			}
-			if err := verify(change, x509.VerifyOptions{KeyUsages: usages}); err == nil {
-				t.Errorf("%s: a certificate for %s verifies", algorithm, name)
-			}
+		if err := verify(change, x509.VerifyOptions{KeyUsages: usages}); err == nil {
+			t.Errorf("a certificate for %s verifies", name)
 		}
 	}
 }

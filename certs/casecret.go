@@ -22,7 +22,6 @@ type caSecret struct {
 	problems    *problems
 	serving     *serving
 	made        *atomic.Int64
-	trusted     *trustLog
 
 	// known are the CAs that the Secret held when it was last sound. They stay in force
 	// while the Secret is absent or broken.
@@ -59,26 +58,22 @@ func (s *caSecret) keep(ctx context.Context) error {
 		version = secret.ResourceVersion
 		stored, broken = readAuthorities(secret.Data)
 	}
-	s.noteRevocations(secret)
 	if s.wrote.pending(version, now) {
 		return nil
 	}
 	remembered := s.known
-	s.remember(stored.completedBy(remembered).permitted(now))
+	s.remember(stored.completedBy(remembered))
 	s.serving.confirmed.forget(now)
 	if stored.next != nil {
 		s.serving.observe(stored.next, now)
 	}
-	var own []*ca
+	made := int64(0)
 	want, err := stored.step(circumstances{
 		now: now, remembered: remembered, inUse: s.serving.inUse(), terms: termsOf(s.options.Settle, s.options.LeafDuration),
 		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
 		make: func() (*ca, error) {
-			made, err := makeCA(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.CADuration)
-			if err == nil {
-				own = append(own, made)
-			}
-			return made, err
+			made++
+			return makeCA(s.options.service().dnsNames(), now, s.options.CADuration)
 		},
 	})
 	if err != nil || exists && broken == nil && stored.same(want) {
@@ -95,39 +90,18 @@ func (s *caSecret) keep(ctx context.Context) error {
 	if written {
 		s.wrote = write{over: version, at: now}
 		s.remember(want)
-		s.made.Add(int64(len(own)))
-		for _, made := range own {
-			s.trusted.made[FingerprintOf(made.cert)] = true
-		}
-		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", len(own), "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
+		s.made.Add(made)
+		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
 	}
 	return nil
 }
 
-// noteRevocations records what is wrong with the Secret's list of revoked CAs.
-func (s *caSecret) noteRevocations(secret *corev1.Secret) {
-	var misread error
-	if secret != nil {
-		_, misread = parseRevocations(secret.Data[secretRevokedKey])
-	}
-	s.problems.note(subject(s.secret)+", key "+secretRevokedKey, failedSecret, misread)
-}
-
-// remember takes the authorities for those in force. If they have no CA that signs, the
-// known ones stay in force without the revoked CAs: a Secret that cannot be repaired costs no
-// admission.
+// remember makes the authorities those in force. If they have no CA that signs, the known
+// ones stay in force: a Secret that cannot be repaired costs no admission.
 func (s *caSecret) remember(a authorities) {
-	if a.current == nil {
-		current := s.known.current
-		revoked := a.revoked
-		a = s.known
-		a.revoked = revoked
-		if a = a.permitted(s.options.Now()); a.current == nil {
-			a.current = current
-		}
+	if a.current != nil {
+		s.known = a
 	}
-	s.known = a
-	s.serving.revoked = a.revoked
 }
 
 // store writes the authorities into the Secret, or creates the Secret if it is nil. It
@@ -188,10 +162,8 @@ func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.bundle(), nil
 	}
-	if stored = stored.completedBy(s.known).permitted(s.options.Now()); stored.current == nil {
-		return s.bundle(), nil
-	}
-	if used := s.serving.inUse(); used != nil && !stored.revoked.leaves(used) && !stored.trusts(used) {
+	stored = stored.completedBy(s.known)
+	if used := s.serving.inUse(); used != nil && !stored.trusts(used) {
 		return nil, nil
 	}
 	return stored.bundle(), nil

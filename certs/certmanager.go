@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,10 +54,8 @@ type certManager struct {
 	// candidate is the last sound leaf of the Secret.
 	candidate *leaf
 
-	// trusted are the CAs that the Secret remembered last, and revoked those that it
-	// revoked.
+	// trusted are the CAs that the Secret remembered last.
 	trusted []trusted
-	revoked revocations
 }
 
 // NewCertManager returns the cert-manager provider's source. The API server is not called before
@@ -67,7 +64,6 @@ func NewCertManager(o CertManagerOptions) *Source {
 	s := newSource(o.Options, o.permissions())
 	secret := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
 	s.provider = &certManager{options: o, secret: secret, permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems}
-	s.status = ProviderStatus{Name: "cert-manager", Secret: o.SecretName, Publishes: o.Publish}
 	s.watches = append(s.watches, secret.run)
 	return s
 }
@@ -96,20 +92,6 @@ func (m *certManager) missing() error {
 	return errors.New("the secret is being read")
 }
 
-// trust implements provider.
-func (m *certManager) trust() trust {
-	if !m.options.Publish {
-		return m.serving.verifier.publishedTrust(m.serving.leaf())
-	}
-	t := trust{origin: fromSecret, revoked: m.revoked}
-	if m.candidate != nil && m.candidate.issuer != nil {
-		t.signing = m.candidate.issuer
-		t.cas = []trusted{{cert: t.signing}}
-		t.add(m.revoked.permitted(m.trusted, m.options.Now()))
-	}
-	return t
-}
-
 // absent returns an error if there is no Secret. The error says who makes it.
 func (m *certManager) absent() error {
 	if _, ok := m.secret.get(); ok {
@@ -132,28 +114,22 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 		m.take(next)
 		return nil
 	}
-	now := m.options.Now()
-	list, misread := parseRevocations(secret.Data[secretRevokedKey])
-	m.problems.note(subject(m.secret)+", key "+secretRevokedKey, failedSecret, misread)
-	list = list.union(m.revoked)
-	m.revoked, m.serving.revoked = list, list
-	if list.denySigning(next.issuer, now) {
-		return fmt.Errorf("key %s: the CA %s signed the certificate and is revoked; have cert-manager issue another CA and certificate", corev1.TLSCertKey, FingerprintOf(next.issuer))
-	}
 	m.take(next)
+	now, terms := m.options.Now(), termsOf(m.options.Settle, m.options.LeafDuration)
 	if stored := parseTrusted(secret.Data[secretTrustedKey]); len(stored) > 0 {
 		m.trusted = stored
+	} else {
+		m.trusted = endingBy(m.trusted, now.Add(terms.brief)) // the Secret was deleted
 	}
+	m.trusted = remember(m.trusted, next.issuer, m.serving.inUse(), now, terms)
 	changed := secret.DeepCopy()
-	m.writeState(changed.Data, next.issuer, now)
-	if !maps.EqualFunc(secret.Data, changed.Data, bytes.Equal) {
-		_, err = m.options.Client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
-		if err != nil && !overtaken(err) {
-			return fmt.Errorf("writing the keys %s and %s: %w", secretTrustedKey, secretRevokedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
-		}
+	changed.Data[secretTrustedKey] = encodeTrusted(m.trusted)
+	if bytes.Equal(secret.Data[secretTrustedKey], changed.Data[secretTrustedKey]) {
+		return nil
 	}
-	if m.revoked.leaves(next.issuer) {
-		return fmt.Errorf("the CA %s signed the certificate and is revoked: it stays published until cert-manager has issued a certificate by another CA", FingerprintOf(next.issuer))
+	_, err = m.options.Client.CoreV1().Secrets(secret.Namespace).Update(ctx, changed, metav1.UpdateOptions{FieldManager: fieldManager})
+	if err != nil && !overtaken(err) {
+		return fmt.Errorf("writing the key %s: %w", secretTrustedKey, m.permissions.explain(err, "update", "secrets", m.options.SecretName))
 	}
 	return nil
 }
@@ -165,35 +141,9 @@ func (m *certManager) take(next *leaf) {
 	}
 }
 
-// writeState puts into the data of the Secret what it should remember: the CAs that issuer
-// replaced, and the revoked ones. A revoked CA that signed the served leaf stays trusted for
-// a moment.
-func (m *certManager) writeState(data map[string][]byte, issuer *x509.Certificate, now time.Time) {
-	inUse := m.serving.inUse()
-	var list revocations
-	for _, r := range m.revoked {
-		if r.from.IsZero() && r.fingerprint == FingerprintOf(issuer) {
-			list = append(list, r) // nothing else signs yet
-			continue
-		}
-		list = append(list, revocations{r}.decided(inUse, now)...)
-	}
-	trusts := m.trusted
-	if list.leaves(inUse) {
-		if !contains(trusts, inUse) {
-			trusts = append(trusts[:len(trusts):len(trusts)], trusted{cert: inUse})
-		}
-		inUse = nil
-	}
-	m.trusted = remember(list.permitted(trusts, now), issuer, inUse, now, termsOf(m.options.Settle, m.options.LeafDuration))
-	m.revoked, m.serving.revoked = list, list
-	data[secretTrustedKey] = encodeTrusted(m.trusted)
-	writeRevocations(data, list)
-}
-
 // bundle implements bundles.
 func (m *certManager) bundle() []byte {
-	return bundle(m.candidate.issuer, m.revoked.permitted(m.trusted, m.options.Now()))
+	return bundle(m.candidate.issuer, m.trusted)
 }
 
 // newestBundle implements bundles. An absent or broken Secret leaves the last good one
@@ -211,19 +161,14 @@ func (m *certManager) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil || next.issuer == nil {
 		return m.bundle(), nil
 	}
-	list, _ := parseRevocations(secret.Data[secretRevokedKey])
-	list, now := list.union(m.revoked), m.options.Now()
-	if list.denySigning(next.issuer, now) {
-		return m.bundle(), nil
-	}
 	stored := parseTrusted(secret.Data[secretTrustedKey])
 	if len(stored) == 0 {
 		stored = m.trusted
 	}
-	if used := m.serving.inUse(); used != nil && !list.leaves(used) && !used.Equal(next.issuer) && !contains(stored, used) {
+	if used := m.serving.inUse(); used != nil && !used.Equal(next.issuer) && !contains(stored, used) {
 		return nil, nil
 	}
-	return bundle(next.issuer, list.permitted(stored, now)), nil
+	return bundle(next.issuer, stored), nil
 }
 
 // leafFromSecret reads the leaf from a Secret, and finds its CA in ca.crt.

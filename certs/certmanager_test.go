@@ -161,78 +161,33 @@ func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
 	})
 }
 
-func TestARevokedCAOfCertManagerIsGoneAsSoonAsAnotherCASigns(t *testing.T) {
+// The CA of cert-manager leaked: an admin deletes the Secret of the CA, and that of the certificate.
+func TestACAOfCertManagerWhoseSecretIsDeletedIsSoonTrustedNoMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		old, first, second := yearCA(t), yearCA(t), yearCA(t)
-		week := 7 * 24 * time.Hour
-		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, old, testDNSName, week)))
+		const week, settle = 7 * 24 * time.Hour, 10 * time.Second
+		first, leaked, next := dueCA(t), yearCA(t), yearCA(t)
+		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
 		var replicas []*Source
 		for range 2 {
-			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 10*time.Second }))
+			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, settle }))
 		}
 		for _, s := range replicas {
 			eventually(t, s.Ready)
 		}
-		c.reissue(newLeaf(t, first, testDNSName, week))
-		eventually(t, func() error { return verifies(replicas[1], pemOf(first), time.Now()) })
+		c.reissue(newLeaf(t, leaked, testDNSName, week))
+		eventually(t, func() error { return verifies(replicas[1], pemOf(leaked), time.Now()) })
+		eventually(t, func() error { return c.published(pemOf(leaked, first)) })
 
-		// The CA that was replaced, and is trusted for a week.
-		eventually(t, func() error { return c.published(pemOf(first, old)) })
-		c.revoke(old)
-		eventually(t, func() error { return c.published(pemOf(first)) })
-		admitted(t, c, replicas, 2*time.Second)
-
-		// The CA that signs stays until cert-manager has issued another one.
-		c.revoke(first)
-		eventually(t, func() error {
-			return mentions(replicas[0].problems.of("secret pillion-system/pillion-ca"), "is revoked", FingerprintOf(first.cert).String())
-		})
-		admitted(t, c, replicas, 10*time.Second)
-		c.reissue(newLeaf(t, second, testDNSName, week))
-		admitted(t, c, replicas, 6*time.Second)
-		if err := errors.Join(c.published(pemOf(second)), verifies(replicas[0], pemOf(second), time.Now())); err != nil {
+		c.deleteSecret()
+		admitted(t, c, replicas, time.Second)
+		if _, err := c.CoreV1().Secrets(testNamespace).Create(t.Context(), servingSecret(t, newLeaf(t, next, testDNSName, week)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error { return c.published(pemOf(next, leaked, first)) })
+		admitted(t, c, replicas, 2*settle+clockSkew+time.Second)
+		if err := errors.Join(c.published(pemOf(next)), verifies(replicas[0], pemOf(next), time.Now())); err != nil {
 			t.Error(err)
-		}
-
-		// Somebody puts both back: the trusted ones, and the CA that signs.
-		for range 2 {
-			c.editSecret(func(data map[string][]byte) {
-				data[secretTrustedKey] = pemOf(second, old, first)
-				delete(data, secretRevokedKey)
-			})
-			c.staysWithout(2*time.Second, old, first)
-			admitted(t, c, replicas, time.Second)
-			c.reissue(newLeaf(t, first, testDNSName, week))
-		}
-	})
-}
-
-func TestARevokedCAOfCertManagerStaysAwayEvenIfTheSecretCannotBeRepaired(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		first, foreign := yearCA(t), yearCA(t)
-		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, s.Ready)
-		c.revoke(foreign)
-		time.Sleep(2 * time.Second)
-		c.deny("update secrets", true)
-		for _, serving := range []*leaf{newLeaf(t, first, testDNSName, time.Hour), newLeaf(t, foreign, testDNSName, time.Hour)} {
-			secret := c.secret().DeepCopy()
-			secret.Data = servingSecret(t, serving).Data
-			secret.Data[secretTrustedKey] = pemOf(first, foreign)
-			secret.ResourceVersion = following(secret.ResourceVersion)
-			if err := c.Tracker().Update(secrets, secret, testNamespace); err != nil {
-				t.Fatal(err)
-			}
-			for range 3 {
-				c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-				c.staysWithout(time.Second, foreign)
-				if err := c.published(pemOf(first)); err != nil {
-					t.Fatal(err)
-				}
-			}
 		}
 	})
 }

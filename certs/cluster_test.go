@@ -340,7 +340,7 @@ func (c *cluster) run(change func(*SelfSignedOptions)) *Source {
 // start is run for a replica that the test may end before by calling stop.
 func (c *cluster) start(change func(*SelfSignedOptions)) (s *Source, stop func()) {
 	c.t.Helper()
-	o := SelfSignedOptions{Options: c.testOptions(), SecretName: testSecret, CADuration: 365 * 24 * time.Hour, LeafDuration: 7 * 24 * time.Hour, KeyAlgorithm: ECDSA}
+	o := SelfSignedOptions{Options: c.testOptions(), SecretName: testSecret, CADuration: 365 * 24 * time.Hour, LeafDuration: 7 * 24 * time.Hour}
 	if change != nil {
 		change(&o)
 	}

@@ -29,8 +29,6 @@
 //	serving      holds the served leaf; handover decides when to replace it
 //	readiness    whether the replica belongs in the Service (methods of source)
 //	problems     records what fails at present
-//	trust        the trusted CAs with their states; logs each change
-//	revocation   the list of revoked CAs; revoke adds to it, for the command line
 //
 // # Hand-over
 //
@@ -51,15 +49,11 @@
 // servers trust. A Secret that was deleted or damaged is made again from the memory of
 // the replicas, with a new CA staged, and goes through the same states.
 //
-// A CA that somebody else puts into the Secret goes through no staging. It is trusted for
-// a brief time after it was taken out, and while a leaf of it is in use.
+// A CA that somebody else puts into the Secret goes through no staging.
 //
-// # Revocation
-//
-// The Secret has a list of revoked CAs, by fingerprint. No bundle has such a CA, and
-// replicas remember the list. If the CA that signs is revoked, the staged CA or a new one
-// takes over; the revoked CA stays in the bundle for the few seconds that replicas need to
-// serve other leaves.
+// A CA that is replaced before it is due is unwanted: it leaked, or somebody put it into the
+// Secret and took it out again. API servers trust it for a brief time, and while a leaf of it
+// is in use. The same holds for the replaced CAs of a Secret that was deleted.
 //
 // # Why the CA is not cert-manager's DynamicAuthority
 //

@@ -26,7 +26,6 @@ func (o *FilesOptions) permissions() []permission {
 type files struct {
 	options  FilesOptions
 	problems *problems
-	serving  *serving
 
 	// candidate is the last sound pair.
 	candidate *leaf
@@ -35,8 +34,7 @@ type files struct {
 // NewFiles returns the files provider's source. The files are not read before Run.
 func NewFiles(o FilesOptions) *Source {
 	s := newSource(o.Options, o.permissions())
-	s.status = ProviderStatus{Name: "files"}
-	s.provider = &files{options: o, problems: s.problems, serving: s.serving}
+	s.provider = &files{options: o, problems: s.problems}
 	return s
 }
 
@@ -66,9 +64,6 @@ func (f *files) missing() error {
 	}
 	return errors.New("not read yet")
 }
-
-// trust implements provider.
-func (f *files) trust() trust { return f.serving.verifier.publishedTrust(f.serving.leaf()) }
 
 // read reads the pair. If the files are replaced between the two reads, the pair does
 // not match, and the next round reads the new pair.

@@ -1,7 +1,6 @@
 package certs
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,19 +13,16 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	expiresDesc   = desc("expiry_timestamp_seconds", "When the serving certificate expires, in seconds since 1970; 0 while there is none.")
 	caExpiresDesc = desc("authority_expiry_timestamp_seconds", "When the CA of the serving certificate expires, in seconds since 1970; 0 while it is not known.")
-	providerDesc  = desc("provider_info", "1, with the provider of the certificates, the name of its Secret, and whether Pillion writes the caBundles.", "provider", "secret", "publishes")
-	authorityDesc = desc("authority_until_timestamp_seconds", "Until when a CA is trusted, by fingerprint (SHA-256) and state (signing, next, trusted); for a CA that is revoked, since when it is not.", "fingerprint", "state")
 	publishedDesc = desc("published", "1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.", "kind", "configuration")
 	problemDesc   = desc("problem", "1 for each current failure, by object and by operation (as in failures_total); the log says why.", "object", "operation")
 	rotationsDesc = desc("rotations_total", "Serving certificates that replaced another one.")
-	handoversDesc = desc("handovers_total", "Serving certificates among those that another CA signed.")
 	madeDesc      = desc("authorities_made_total", "CAs that this replica made and stored.")
 	failuresDesc  = desc("failures_total", "What failed, by operation (permission, secret, sign, publish, files); a repeated error counts once.", "operation")
 )
 
 // Describe implements [prometheus.Collector].
 func (*Source) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{expiresDesc, caExpiresDesc, providerDesc, authorityDesc, publishedDesc, problemDesc, rotationsDesc, handoversDesc, madeDesc, failuresDesc} {
+	for _, d := range []*prometheus.Desc{expiresDesc, caExpiresDesc, publishedDesc, problemDesc, rotationsDesc, madeDesc, failuresDesc} {
 		out <- d
 	}
 }
@@ -48,12 +44,6 @@ func (s *Source) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(expiresDesc, seconds(expires))
 	gauge(caExpiresDesc, seconds(caExpires))
-	gauge(providerDesc, 1, s.status.Name, s.status.Secret, strconv.FormatBool(s.status.Publishes))
-	if authorities := s.authorities.Load(); authorities != nil {
-		for _, a := range *authorities {
-			gauge(authorityDesc, seconds(a.Until), a.Fingerprint.String(), string(a.State))
-		}
-	}
 	for c, err := range s.configurations() {
 		value := 0.0
 		if err == nil {
@@ -62,7 +52,6 @@ func (s *Source) Collect(out chan<- prometheus.Metric) {
 		gauge(publishedDesc, value, string(c.Kind), c.Name)
 	}
 	counter(rotationsDesc, s.serving.rotations.Load())
-	counter(handoversDesc, s.serving.handovers.Load())
 	counter(madeDesc, s.made.Load())
 	s.problems.collect(gauge, counter)
 }

@@ -47,7 +47,7 @@ func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(365*24*time.Hour)
 // newLeaf returns a serving certificate for dnsName that issuer signed.
 func newLeaf(t testing.TB, issuer *ca, dnsName string, life time.Duration) *leaf {
 	t.Helper()
-	l, err := issuer.sign(ECDSA, []string{dnsName}, time.Now(), life)
+	l, err := issuer.sign([]string{dnsName}, time.Now(), life)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,3 +135,13 @@ func TestACAThatIsOnlyPutBesideTheOthersIsSoonTrustedNoMore(t *testing.T) {
 		})
 	}
 }
+
+// putIn writes another CA over the one that signs, as somebody does who may write the
+// Secret.
+func (c *cluster) putIn(authority *ca) {
+	c.editSecret(func(data map[string][]byte) {
+		for key, value := range secretOf(c.t, authority).Data {
+			data[key] = value
+		}
+	})
+}

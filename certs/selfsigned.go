@@ -18,16 +18,13 @@ type SelfSignedOptions struct {
 	// no permission to make one. An absent Secret is then a problem.
 	SecretGiven bool
 
-	// CADuration is how long a new CA is valid . A CA is replaced when a third of its validity is left.
+	// CADuration is how long a new CA is valid. A CA is replaced when a third of its validity
+	// is left.
 	CADuration time.Duration
 
-	// LeafDuration is how long a serving certificate is valid . It is less than CADuration. A leaf is replaced when a third of its validity is
-	// left.
+	// LeafDuration is how long a serving certificate is valid. It is less than CADuration. A
+	// leaf is replaced when a third of its validity is left.
 	LeafDuration time.Duration
-
-	// KeyAlgorithm is the algorithm of new keys. An existing CA keeps
-	// its key until it is replaced.
-	KeyAlgorithm KeyAlgorithm
 }
 
 // permissions returns the permissions that the provider needs.
@@ -57,9 +54,8 @@ type selfSigned struct {
 func NewSelfSigned(o SelfSignedOptions) *Source {
 	s := newSource(o.Options, o.permissions())
 	followed := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
-	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made, trusted: s.trusted}
+	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made}
 	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems}
-	s.status = ProviderStatus{Name: "self-signed", Secret: o.SecretName, Publishes: true}
 	s.watches = append(s.watches, followed.run)
 	return s
 }
@@ -97,16 +93,13 @@ func (s *selfSigned) missing() error {
 	return errors.New("the certificate is being signed")
 }
 
-// trust implements provider.
-func (s *selfSigned) trust() trust { return s.secret.known.trust() }
-
 // renew signs the next leaf if one is needed.
 func (s *selfSigned) renew() error {
 	current, now := s.secret.known.current, s.options.Now()
 	if s.candidate != nil && !s.candidate.outlived(current, now) {
 		return nil
 	}
-	next, err := current.sign(s.options.KeyAlgorithm, s.options.service().dnsNames(), now, s.options.LeafDuration)
+	next, err := current.sign(s.options.service().dnsNames(), now, s.options.LeafDuration)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package certs
 import (
 	"bytes"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"strings"
 	"testing"
@@ -298,8 +297,8 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 		if stored := c.mustAuthorities(); !stored.current.cert.Equal(second.cert) || stored.next != nil {
 			t.Errorf("after the hand-over the Secret holds %+v", stored)
 		}
-		if handovers, rotations := s.serving.handovers.Load(), s.serving.rotations.Load(); handovers != 1 || rotations != 1 {
-			t.Errorf("%d hand-overs and %d rotations, want one", handovers, rotations)
+		if rotations := s.serving.rotations.Load(); rotations != 1 {
+			t.Errorf("%d rotations, want one", rotations)
 		}
 	})
 }
@@ -314,6 +313,42 @@ func TestAForeignCAInTheSecretGoesThroughTheHandOver(t *testing.T) {
 		eventually(t, func() error { return c.published(pemOf(second, first)) })
 		keeps(t, s, pemOf(first), 1500*time.Millisecond)
 		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+	})
+}
+
+// three starts replicas and waits until they are ready.
+func (c *cluster) three(change func(*SelfSignedOptions)) (replicas []*Source, current *ca) {
+	c.t.Helper()
+	for range 3 {
+		replicas = append(replicas, c.run(change))
+	}
+	for _, s := range replicas {
+		eventually(c.t, s.Ready)
+	}
+	return replicas, readyAndPublished(c.t, c, replicas[0])
+}
+
+// A CA leaked: an admin deletes its Secret, and restarts the replicas.
+func TestACAWhoseSecretIsDeletedIsSoonTrustedNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const settle = 10 * time.Second
+		c := newCluster(t, newConfiguration())
+		options := func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = settle, 7*24*time.Hour }
+		replicas, leaked := c.three(options)
+		c.deleteSecret()
+		admitted(t, c, replicas, settle/2)
+		late := c.run(options)
+		eventually(t, late.Ready)
+		admitted(t, c, append(replicas, late), 2*settle+clockSkew+5*time.Second)
+		if c.trusts(leaked) {
+			t.Error("the CA is still published")
+		}
+		for _, s := range replicas {
+			if verifies(s, pemOf(leaked), time.Now()) == nil {
+				t.Error("a replica still serves a leaf of the CA")
+			}
+		}
 	})
 }
 
@@ -416,21 +451,6 @@ func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
 		eventually(t, func() error {
 			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
 		})
-	})
-}
-
-func TestRSAKeysAreMadeIfTheOptionsSaySo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(func(o *SelfSignedOptions) { o.KeyAlgorithm = RSA })
-		current := readyAndPublished(t, c, s)
-		if a := current.cert.PublicKeyAlgorithm; a != x509.RSA {
-			t.Errorf("the CA has a key for %s", a)
-		}
-		if a := served(t, s).Leaf.PublicKeyAlgorithm; a != x509.RSA {
-			t.Errorf("the leaf has a key for %s", a)
-		}
 	})
 }
 

@@ -17,12 +17,8 @@ type serving struct {
 	log       *slog.Logger
 	now       func() time.Time
 
-	// rotations counts the leaves that replaced another leaf. handovers counts those of them
-	// that another CA signed.
-	rotations, handovers atomic.Int64
-
-	// revoked are the revoked CAs. A leaf of such a CA is replaced soon.
-	revoked revocations
+	// rotations counts the leaves that replaced another leaf.
+	rotations atomic.Int64
 }
 
 // leaf returns the served leaf, nil while there is none.
@@ -56,20 +52,12 @@ func (s *serving) offer(candidate *leaf) {
 	accepts := func(l *leaf) bool { return s.verifier.accepts(l, now) }
 	s.confirmed.observe(candidate.trustAnchor(), accepts(candidate), now)
 	before := s.leaf()
-	settle := s.settle
-	if before != nil && s.revoked.leaves(before.issuer) {
-		settle = min(settle, revokedSettle)
-	}
-	if before != nil && before.same(candidate) || !replaces(before, candidate, now, accepts, s.confirmed.settled(candidate.trustAnchor(), settle, now)) {
+	if before != nil && before.same(candidate) || !replaces(before, candidate, now, accepts, s.settled(candidate.trustAnchor(), now)) {
 		return
 	}
 	s.served.Store(candidate)
-	otherCA := before != nil && !before.trustAnchor().Equal(candidate.trustAnchor())
-	if otherCA {
-		s.handovers.Add(1)
-	}
 	if before != nil {
 		s.rotations.Add(1)
 	}
-	s.log.Info("serving a new certificate", "expires", timestamp(candidate.tls.Leaf.NotAfter), "otherCA", otherCA)
+	s.log.Info("serving a new certificate", "expires", timestamp(candidate.tls.Leaf.NotAfter), "issuer", candidate.tls.Leaf.Issuer.String())
 }

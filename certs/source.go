@@ -32,23 +32,17 @@ type provider interface {
 
 	// missing says why there is no leaf yet. Any goroutine may call it.
 	missing() error
-
-	// trust returns the trusted CAs. Only the loop calls trust.
-	trust() trust
 }
 
 // Source supplies a TLS server's certificate. It is a collector of its metrics. Make one with
 // [NewSelfSigned], [NewCertManager] or [NewFiles].
 type Source struct {
-	provider provider
-	// status describes the provider.
-	status      ProviderStatus
+	provider    provider
 	permissions *permissions
 	verifier    *verifier
 	serving     *serving
 	publisher   *publisher
 	problems    *problems
-	trusted     *trustLog
 	log         *slog.Logger
 	now         func() time.Time
 
@@ -65,9 +59,6 @@ type Source struct {
 	// changed brings the next round.
 	changed waiting.Wake
 
-	// authorities are the CAs after the last round, for metrics.
-	authorities atomic.Pointer[[]Authority]
-
 	// watches follow the objects that the provider needs, each until its context ends.
 	watches []func(context.Context)
 }
@@ -76,7 +67,6 @@ type Source struct {
 // which it does not start.
 func newSource(o Options, needed []permission) *Source {
 	s := &Source{changed: waiting.NewWake(), problems: newProblems(o.Logger), log: o.Logger, now: o.Now, unverifiable: map[WebhookConfiguration]bool{}}
-	s.trusted = &trustLog{log: o.Logger, made: map[Fingerprint]bool{}}
 	var configurations []*configuration
 	for _, c := range o.WebhookConfigurations {
 		followed := followConfiguration(o.Client, c, o.service(), s.changed.Wake)
@@ -128,10 +118,6 @@ func (s *Source) round(ctx context.Context) time.Duration {
 	if candidate := s.provider.newest(ctx); candidate != nil {
 		s.serving.offer(candidate)
 	}
-	trust := s.provider.trust()
-	s.trusted.note(trust, s.now())
-	authorities := trust.authorities()
-	s.authorities.Store(&authorities)
 	s.logChanges()
 	if s.serving.leaf() == nil {
 		return startInterval

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/injector/owner"
 )
 
@@ -108,7 +110,7 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	if !maps.Equal(got, inShare(30)) || len(got) == 0 || len(got) == deployments {
 		t.Errorf("30 %% of %d Deployments are %v, want %v", deployments, got, inShare(30))
 	}
-	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.Contains(table, "SHARE") || !strings.Contains(table, " 30 ") {
+	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.Contains(table, "SHARE") || !strings.Contains(table, " 30\n") {
 		t.Errorf("kubectl get sct says\n%s", table)
 	}
 	for name := range got {
@@ -129,6 +131,15 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	percent(60)
 	more := len(inShare(60)) - len(got)
 	upToDate(deployments - more)
+
+	// Each replica counts the pods by version.
+	for _, r := range shared.Replicas(ground.Namespace) {
+		for version, pods := range map[string]int{canary.name: len(got), "(stable)": deployments - len(got)} {
+			eventually(t, time.Minute, func() error {
+				return metric(r, fmt.Sprintf("pillion_pods{ready=\"true\",template=%q,version=%q} %d\n", stable.name, version, pods))
+			})
+		}
+	}
 
 	// The promotion changes nothing for pods of the canary.
 	_, before := n.images(t, stable.name)
@@ -201,42 +212,41 @@ inject: {spec: {initContainers: [{name: NAME, image: "good.example.com/audit:1",
 	}
 }
 
-// Tenants give a parameter a value that no version takes, and then one that only the canary refuses:
-// that stops it. Stopped, it is promoted by force only, and nothing is lost that somebody else writes meanwhile.
-func TestACanaryStopsForItsOwnRefusalsAndIsPromotedByForceAlone(t *testing.T) {
+// A suspended canary selects nobody and is not promoted. A promotion loses nothing that somebody else writes meanwhile.
+func TestASuspendedCanarySelectsNobodyAndIsNotPromoted(t *testing.T) {
 	t.Parallel()
 	stable := served(t, sidecarSpec)
 	canary := manifest{name: stable.name + "-next"}
 	canary.forget(t)
-	next := manifest{stable.name, strings.Replace("\ncanary: {of: NAME, percent: 100, tolerate: 0}"+sidecarSpec, "[error, info, debug]", "[error, info]", 1)}
+	next := manifest{stable.name, strings.Replace("\ncanary: {of: NAME, percent: 100}"+sidecarSpec, "[error, info, debug]", "[error, info]", 1)}
 	must(t, next.as(canary.name), "kubectl", "apply", "-f", "-")
 	n := newNamespace(t, asking(stable.name), open())
-	refused := func(create func(*testing.T, *corev1.Pod) (*corev1.Pod, error), name, level string) error {
-		if _, err := create(t, newPod(name, map[string]string{stable.name + ".pillion.dev/log-level": level})); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("the pod %s with the level %s: %v", name, level, err)
-		}
-		return nil
+	debug := newPod("web", map[string]string{stable.name + ".pillion.dev/log-level": "debug"})
+	refused := func(want bool) {
+		t.Helper()
+		eventually(t, inForce, func() error {
+			if _, err := n.preview(t, debug); apierrors.IsForbidden(err) != want {
+				return fmt.Errorf("a pod with a level that only the stable version has: %v", err)
+			}
+			return nil
+		})
 	}
-	eventually(t, inForce, func() error { return refused(n.preview, "probe", "debug") })
-	for i := range 3 {
-		expectNoError(t, refused(n.create, fmt.Sprint("mistaken-", i), "loud"))
+	refused(true)
+	suspend := func(value bool) {
+		t.Helper()
+		must(t, "", "kubectl", "patch", "sct", canary.name, "--type=merge", "-p", fmt.Sprintf(`{"spec":{"suspend":%v}}`, value))
 	}
-	expectNoError(t, refused(n.create, "surprised", "debug"))
-	eventually(t, soon, func() error {
-		if stopped(t, canary.name) == nil {
-			return fmt.Errorf("the canary's status is %s", pretty(canary.object(t).Status))
-		}
-		return nil
-	})
-	c := stopped(t, canary.name)
-	if c.Reason != "PodsRefused" || !strings.HasPrefix(c.Message, "1 of 1 workloads fail with the canary, 0 of ") || !strings.Contains(c.Message, "pod/surprised") {
-		t.Errorf("the condition is %s", pretty(c))
+	suspend(true)
+	refused(false)
+	if out := must(t, "", "pillion", "explain", "-n", n.name, "ns/"+n.name); strings.Contains(out, "selected: version") {
+		t.Errorf("explain says\n%s", out)
 	}
-
-	if _, stderr, err := run(t, "", "pillion", "promote", canary.name); err == nil || !strings.Contains(stderr, "is stopped: "+c.Message) || !strings.Contains(stderr, "--force") {
-		t.Errorf("promote of a stopped canary: %v\n%s", err, stderr)
+	if _, stderr, err := run(t, "", "pillion", "promote", canary.name); err == nil || !strings.Contains(stderr, "the canary "+canary.name+" is suspended") {
+		t.Errorf("promote of a suspended canary: %v\n%s", err, stderr)
 	}
-	promote := []string{"promote", canary.name, "--force"}
+	suspend(false)
+	refused(true)
+	promote := []string{"promote", canary.name}
 	beside := func(method, changed, says string) {
 		t.Helper()
 		file := kubeconfigBefore(t, method, "/sidecartemplates/"+changed, func() { must(t, "", "kubectl", "label", "sct", changed, "example.com/by=another") })
@@ -271,4 +281,14 @@ func kubeconfigBefore(t *testing.T, method, suffix string, do func()) (file stri
 	}))
 	t.Cleanup(server.Close)
 	return inFile(t, "kubeconfig", `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c}}], clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
+}
+
+// as is the template under another name. NAME in its spec stays.
+func (m manifest) as(name string) string {
+	return strings.Replace(m.yaml(), "metadata: {name: "+m.name+"}", "metadata: {name: "+name+"}", 1)
+}
+
+// forget deletes the template after the test.
+func (m manifest) forget(t *testing.T) {
+	t.Cleanup(func() { _, _, _ = run(t, "", "kubectl", "delete", "sct", m.name, "--ignore-not-found") })
 }

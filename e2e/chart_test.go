@@ -111,13 +111,13 @@ func (r rendered) has(kind string) bool {
 // Each of these is refused with a message that names it.
 func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 	t.Parallel()
-	hardenedNeeds := []string{"rbac.hardened=true", "certs.provider=files", "certs.files.secretName", "certs.provider=cert-manager", "certs.certManager.cainjector=true", "certs.certManager.publish=false"}
+	hardenedNeeds := []string{"rbac.hardened=true", "certs.provider=files", "certs.files.secretName", "certs.provider=cert-manager", "certs.certManager.publish=false"}
 	for _, c := range []struct {
 		sets, says []string
 	}{
 		// What the schema finds comes at once.
-		{[]string{"replicas=-1", "certs.keyAlgorithm=DSA", "certs.webhookConfigurations[0].kind=Pod", "certs.webhookConfigurations[0].name=x", "certs.files.secretName=Bad_Name", "networkPolicy.apiServers[0].ipblock.cidr=10.0.0.0/28"},
-			[]string{"replicas", "keyAlgorithm", "kind", "Bad_Name", "ipblock"}},
+		{[]string{"replicas=-1", "certs.files.secretName=Bad_Name", "networkPolicy.apiServers[0].ipblock.cidr=10.0.0.0/28"},
+			[]string{"replicas", "Bad_Name", "ipblock"}},
 		{[]string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1",
 			"webhook.clientCA=file.crt", "networkPolicy.enabled=yes"},
 			[]string{"libary", "nam", "replicas", "provider", "level", "timeoutSeconds", "hardend", "policy", "polcy", "hardened", "clientCA", "enabled"}},
@@ -135,7 +135,6 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"extraEnv[0].name=A", "extraEnv[1].name=A"}, []string{"extraEnv: A: "}},
 		{[]string{"autoscaling.enabled=true", "resources.requests.cpu=null"}, []string{"set resources.requests.cpu"}},
 		{[]string{"webhook.clientNames={a}"}, []string{"webhook.clientCA"}},
-		{[]string{"certs.provider=cert-manager", "certs.certManager.publish=true"}, []string{"one of them at most"}},
 		{[]string{"certs.provider=files"}, []string{"certs.files.secretName is required"}},
 		{[]string{"certs.leafDuration=9000h"}, []string{"certs.leafDuration is 9000h: allowed is from 3s to less than certs.caDuration, which is 8760h"}},
 		{[]string{"certs.leafDuration=8760h"}, []string{"less than certs.caDuration"}},
@@ -147,7 +146,7 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{append(slices.Clone(hardened["files"]), "rbac.admissionPolicy=false"), []string{"rbac.admissionPolicy=true", "with which a stolen token can"}},
 		{[]string{"rbac.hardened=true"}, hardenedNeeds},
 		{[]string{"rbac.hardened=true", "rbac.createSecrets=false"}, hardenedNeeds},
-		{[]string{"rbac.hardened=true", "certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, hardenedNeeds},
+		{[]string{"rbac.hardened=true", "certs.provider=cert-manager", "certs.certManager.publish=true"}, hardenedNeeds},
 	} {
 		refuses(t, c.sets, c.says)
 	}
@@ -472,15 +471,11 @@ func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
 			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
 			"validatingwebhookconfigurations[pillion]: list watch patch",
 		}},
-		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"}, []string{
-			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[]: create", "secrets[pillion-ca]: get list watch update",
-			"validatingwebhookconfigurations[pillion final]: list watch patch",
-		}},
 		{[]string{"certs.provider=cert-manager"}, []string{
 			"mutatingwebhookconfigurations[pillion]: list watch", "secrets[pillion-serving]: list watch",
 			"validatingwebhookconfigurations[pillion]: list watch",
 		}},
-		{[]string{"certs.provider=cert-manager", "certs.certManager.cainjector=false", "certs.certManager.publish=true"}, []string{
+		{[]string{"certs.provider=cert-manager", "certs.certManager.publish=true"}, []string{
 			"mutatingwebhookconfigurations[pillion]: list watch patch", "secrets[pillion-serving]: get list watch update",
 			"validatingwebhookconfigurations[pillion]: list watch patch",
 		}},
@@ -501,10 +496,8 @@ func TestValuesReachPillionAsArguments(t *testing.T) {
 		{[]string{"webhook.required.enabled=false"}, []string{"--keep-required-label=false"}},
 		{[]string{"webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"},
 			[]string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"}},
-		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.keyAlgorithm=RSA", "certs.secretName=own"},
-			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--key-algorithm=RSA", "--ca-secret=own"}},
-		{[]string{"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"},
-			[]string{"--webhook-configuration=pillion", "--validating-webhook-configuration=final"}},
+		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.secretName=own"},
+			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--ca-secret=own"}},
 		{[]string{"certs.provider=cert-manager", "certs.certManager.secretName=own"}, []string{"--serving-secret=own", "--publish-ca=false"}},
 		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"--cert-file=/etc/pillion/certificate/tls.crt", "--key-file=/etc/pillion/certificate/tls.key"}},
 	} {
@@ -526,21 +519,19 @@ func TestCertManagersObjectsAreAsTheValuesSay(t *testing.T) {
 	if got := annotated("certs.provider=cert-manager"); got != ground.Namespace+"/pillion" {
 		t.Errorf("cainjector takes the CA from %q", got)
 	}
-	if got := annotated() + annotated("certs.provider=cert-manager", "certs.certManager.cainjector=false"); got != "" {
+	if got := annotated() + annotated("certs.provider=cert-manager", "certs.certManager.publish=true"); got != "" {
 		t.Errorf("cainjector is asked for by %q where nobody wants it", got)
 	}
-	for value, want := range map[string]int{"true": 1, "false": 0} {
-		constrained := 0
-		for _, object := range render(t, "certs.provider=cert-manager", "certs.certManager.nameConstraints="+value) {
-			names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "nameConstraints", "permitted", "dnsDomains")
-			expectNoError(t, err)
-			if slices.Contains(names, "pillion."+ground.Namespace+".svc") {
-				constrained++
-			}
+	constrained := 0
+	for _, object := range render(t, "certs.provider=cert-manager") {
+		names, _, err := unstructured.NestedStringSlice(object.Object, "spec", "nameConstraints", "permitted", "dnsDomains")
+		expectNoError(t, err)
+		if slices.Contains(names, "pillion."+ground.Namespace+".svc") {
+			constrained++
 		}
-		if constrained != want {
-			t.Errorf("with nameConstraints=%s the chart constrains %d CAs, want %d", value, constrained, want)
-		}
+	}
+	if constrained != 1 {
+		t.Errorf("the chart constrains %d CAs, want one", constrained)
 	}
 	own := render(t, "certs.provider=cert-manager", "certs.certManager.issuerRef.name=corporate", "certs.certManager.issuerRef.kind=ClusterIssuer")
 	if own.has("Issuer") {
@@ -631,21 +622,19 @@ func roles(t *testing.T, objects rendered) map[string][]rbacv1.PolicyRule {
 func TestTheHardenedChartGrantsNothingThatAStolenTokenCouldHarmBy(t *testing.T) {
 	t.Parallel()
 	for provider, sets := range hardened {
-		for _, more := range [][]string{nil, {"certs.webhookConfigurations[0].kind=ValidatingWebhookConfiguration", "certs.webhookConfigurations[0].name=final"}, {"clusterTemplates=false"}, {"rbac.everyoneReadsTemplates=true"}} {
+		for _, more := range [][]string{nil, {"clusterTemplates=false"}, {"rbac.everyoneReadsTemplates=true"}} {
 			objects := render(t, append(slices.Clone(sets), more...)...)
 			seen := 0
 			for role, rules := range roles(t, objects) {
 				for _, rule := range rules {
 					seen++
-					// The test's Role is for the namespace of the pod that `helm test` tries.
-					ofTest := role == "Role pillion-test" && slices.Equal(rule.Resources, []string{"pods"}) && slices.Equal(rule.Verbs, []string{"create"})
 					// A policy holds the right to patch namespaces to one label.
 					ofLabel := slices.Equal(rule.Resources, []string{"namespaces"}) && slices.Equal(rule.Verbs, []string{"patch"}) && holdsNamespaces(t, objects)
 					// Another one holds the right to create pods to dry runs.
 					_, dryRuns := policies(t, objects)["proof"]
 					ofProof := role == "Role pillion-proof" && slices.Equal(rule.Resources, []string{"pods"}) && slices.Equal(rule.Verbs, []string{"create"}) && dryRuns
 					for _, harm := range harms(rule, strings.HasPrefix(role, "ClusterRole ")) {
-						if !ofTest && !ofLabel && !ofProof {
+						if !ofLabel && !ofProof {
 							t.Errorf("%s with %q: %s: %s: %+v", provider, more, role, harm, rule)
 						}
 					}

@@ -102,7 +102,7 @@ func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 	}
 	table := must(t, "", "kubectl", "get", "sidecartemplate", m.name)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
-	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME READY DEFAULT ORDER NAMESPACES SOURCE HASH AGE CANARY OF SHARE STOPPED" {
+	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME READY DEFAULT ORDER NAMESPACES SOURCE HASH AGE CANARY OF SHARE" {
 		t.Errorf("kubectl get shows the columns %s", got)
 	}
 	if fields := strings.Fields(lines[1]); len(fields) != 8 || !slices.Equal(slices.Delete(slices.Clone(fields[1:7]), 3, 4), []string{"True", "false", "0", "cluster", object.Status.Hash}) {

@@ -34,7 +34,7 @@ func TestASecondInstallWithAnotherPrefixLivesBesideTheFirst(t *testing.T) {
 	file := inFile(t, "own.yaml", strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1"))
 	home := newNamespace(t, nil, nil).name
 	t.Cleanup(func() { remove(t, "crd/sidecartemplates."+prefix) })
-	another(t, "second", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=second", "--set", "nameOverride=cars", "--set", "fullnameOverride=motorbike", "--set", "commonLabels.team=platform", "--set-file", "templates.own="+file,
+	another(t, "second", home, "--set", "annotationPrefix="+prefix, "--set", "enforcement=Asked", "--set", "webhook.name=second", "--set", "nameOverride=cars", "--set", "fullnameOverride=motorbike", "--set", "commonLabels.team=platform", "--set-file", "templates.own="+file,
 		"--set", "templates.audit.required=true", "--set", "templates.audit.match.namespaceSelector.matchLabels.team="+home, "--set", "templates.audit.inject.metadata.labels.audited=yes")
 	rolledOut(t, home)
 	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit", prefix + "/inject": own.name, own.name + "." + prefix + "/log-level": "debug"}, nil)

@@ -31,12 +31,14 @@ const mirrored = "registry.example.com/mirrored/netshoot:1"
 
 // installed are the values that the chart is installed with: the whole library, and
 // another default for one image of it. One replica: what a test reads of it, no
-// neighbour has done. It looks often at the pods, so that a test of what it says is short.
+// neighbour has done. It looks often at the pods, so that a test of what it says is short. It enforces
+// what asks, so that no test has to wait for a label of its own.
 var installed = []string{
 	"--set", "library={" + strings.Join(library.Names(), ",") + "}",
 	"--set", "values.defaults.debug-toolbox.image=" + mirrored,
 	"--set", "replicas=1",
 	"--set", "coverage.every=10s",
+	"--set", "enforcement=Asked",
 }
 
 func TestMain(m *testing.M) {

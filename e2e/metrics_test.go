@@ -237,7 +237,7 @@ func TestNoPanelOfTheDashboardIsEmpty(t *testing.T) {
 	// Some panels are about running pods, which Pillion looks at some seconds after its start.
 	for _, r := range shared.Replicas(ground.Namespace) {
 		eventually(t, time.Minute, func() error { return metric(r, "pillion_coverage_last_success_timestamp_seconds ") })
-		eventually(t, time.Minute, func() error { return metric(r, "pillion_template_canary_workloads{", canary.name) })
+		eventually(t, time.Minute, func() error { return metric(r, "pillion_pods{", canary.name) })
 	}
 	type oneScrape struct {
 		At     int64             `json:"at"`
@@ -339,10 +339,31 @@ func TestTheDashboardTellsWhatIsBrokenFromWhatIsUnknown(t *testing.T) {
 			titles = append(titles, "expr: "+title+",", fmt.Sprintf("expr: %q,", variables.Replace(q.Expr)))
 		}
 	}
+	titles = append(titles, "expr: 'The analysis of docs/how-to/canary.md',", fmt.Sprintf("expr: %q,", analysisQuery(t, "t", "t-next")))
 	tests, err := os.ReadFile(checkout.Path("e2e", "testdata", "dashboard_test.yaml"))
 	expectNoError(t, err)
 	file := inFile(t, "dashboard.yaml", strings.NewReplacer(titles...).Replace(string(tests)))
 	if _, err := prometheusTool(t, "", "promtool", "test", "rules", file); err != nil {
 		t.Error(err)
 	}
+}
+
+// analysisQuery returns the query of the AnalysisTemplate in docs/how-to/canary.md.
+func analysisQuery(t *testing.T, template, canary string) string {
+	t.Helper()
+	page, err := os.ReadFile(checkout.Path("docs", "how-to", "canary.md"))
+	expectNoError(t, err)
+	_, block, _ := strings.Cut(string(page), "```yaml\napiVersion: argoproj.io/v1alpha1\n")
+	block, _, _ = strings.Cut(block, "```")
+	var analysis struct {
+		Spec struct {
+			Metrics []struct {
+				Provider struct{ Prometheus struct{ Query string } }
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(block), &analysis); err != nil || len(analysis.Spec.Metrics) != 1 {
+		t.Fatalf("the page has no AnalysisTemplate with one metric: %v\n%s", err, block)
+	}
+	return strings.NewReplacer("{{args.template}}", template, "{{args.canary}}", canary).Replace(analysis.Spec.Metrics[0].Provider.Prometheus.Query)
 }

@@ -145,16 +145,6 @@ func nonEmpty(who, said string) error {
 	return fmt.Errorf("%s says %q", who, said)
 }
 
-func TestProveFailsWhileANamespaceNamesATemplateThatThereIsNot(t *testing.T) {
-	t.Parallel()
-	wrong := unique("none")
-	n := newNamespace(t, asking("ca-bundle,"+wrong), nil)
-	_, stderr, err := run(t, "", "pillion", "prove", "--namespace", "default")
-	if err == nil || !strings.Contains(stderr, "there is no template "+wrong+", which these namespaces name, so their pods are refused: "+n.name) || strings.Contains(stderr, "no template ca-bundle") {
-		t.Errorf("prove: %v\n%s", err, stderr)
-	}
-}
-
 // Whoever corrected the name instead would take the sidecar from pods that are made anew.
 func TestCheckHasATemplateAppliedAgainWhosePodsStillRun(t *testing.T) {
 	t.Parallel()

@@ -500,22 +500,3 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 		t.Errorf("Pillion runs %s, want the image %s", id, digests[0])
 	}
 }
-
-func TestOnANodeHelmTestProvesTheWayThroughTheAPIServer(t *testing.T) {
-	must(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=90s")
-	left := must(t, "", "kubectl", "get", "pods,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings", "-A", "-o", "name")
-	if strings.Contains(left, "pillion-test") || strings.Contains(left, "pillion-system-test") {
-		t.Errorf("helm test leaves\n%s", left)
-	}
-
-	backToOne(t)
-	kill(t)
-	if _, _, err := run(t, "", "helm", "test", ground.Release, "-n", ground.Namespace, "--timeout=90s"); err == nil {
-		t.Error("helm test passes without Pillion")
-	}
-	log := must(t, "", "kubectl", "-n", ground.Namespace, "logs", "pillion-test")
-	if !strings.Contains(log, "calls Pillion and gets no answer") {
-		t.Errorf("the failed test's log:\n%s", log)
-	}
-	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "pod", "pillion-test")
-}

@@ -2,17 +2,12 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -38,22 +33,11 @@ func proven(want string, more ...string) error {
 
 func TestAnInstallProvesItself(t *testing.T) {
 	t.Parallel()
-	eventually(t, soon, func() error { return proven("1", `pillion_proofs_total{outcome="Proven"}`) })
+	eventually(t, soon, func() error { return proven("1", `pillion_proofs_total{result="succeeded"}`) })
 	for _, r := range shared.Replicas(ground.Namespace) {
 		if metric(r, "pillion_template_info", proof.Template) == nil {
 			t.Error("the template of proofs is among those that somebody looks after")
 		}
-	}
-	if out := must(t, "", "pillion", "prove"); !strings.Contains(out, proofNamespace) || !strings.Contains(out, proof.Template) {
-		t.Errorf("pillion prove says %q", out)
-	}
-	var told struct {
-		Proven []struct {
-			Record struct{ Templates map[string]any }
-		}
-	}
-	if out := must(t, "", "pillion", "prove", "-o", "json"); json.Unmarshal([]byte(out), &told) != nil || len(told.Proven) < 2 || told.Proven[0].Record.Templates[proof.Template] == nil {
-		t.Errorf("as JSON: %s", out)
 	}
 	n := newNamespace(t, nil, nil)
 	if _, err := n.preview(t, newPod("thief", map[string]string{injectAnnotation: proof.Template})); err == nil || !strings.Contains(err.Error(), "NotAllowedHere") {
@@ -65,8 +49,8 @@ func TestAnInstallProvesItself(t *testing.T) {
 	}
 }
 
-// What a real API server answers has the name that it should have.
-func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
+// An error has what a real API server answers.
+func TestAProofThatFailsHasTheAnswerOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	nobody := asUser(t, unique("nobody"))
 	over := rest.AnonymousClientConfig(config)
@@ -78,44 +62,42 @@ func TestFailuresOfProofsAreNamedAsTheAPIServerAnswersThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		client    kubernetes.Interface
 		namespace string
-		want      proof.Outcome
+		want      string
 	}{
-		"another webhook fails":  {client, broken, proof.OtherWebhookFailed},
-		"the token is over":      {unauthorized, proofNamespace, proof.Unauthorized},
-		"no namespace":           {client, unique("none"), proof.NamespaceMissing},
-		"no namespace, no right": {nobody, unique("none"), proof.NamespaceMissing},
-		"no right":               {nobody, proofNamespace, proof.PermissionMissing},
-		"Pillion refuses":        {client, newNamespace(t, nil, nil).name, proof.RefusedByPillion},
-		"Pillion keeps out":      {client, "kube-system", proof.NotInjected},
+		"all is well":           {client, proofNamespace, ""},
+		"another webhook fails": {client, broken, "failed calling webhook"},
+		"the token is over":     {unauthorized, proofNamespace, "Unauthorized"},
+		"no namespace":          {client, unique("none"), "not found"},
+		"no right":              {nobody, proofNamespace, "cannot create resource"},
+		"Pillion refuses":       {client, newNamespace(t, nil, nil).name, "NotAllowedHere"},
+		"Pillion keeps out":     {client, "kube-system", "came back without the sidecar"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := proof.New(proof.Options{
-				Prefix: "pillion.dev", Namespace: c.namespace, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
-				Ready: func() error { return nil },
-				Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-					return c.client.CoreV1().Pods(c.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-				},
-				Exists: func() bool {
-					_, err := client.CoreV1().Namespaces().Get(t.Context(), c.namespace, metav1.GetOptions{})
-					return !apierrors.IsNotFound(err)
-				},
-			})
-			ctx, stop := context.WithCancel(t.Context())
-			done := make(chan error)
-			go func() { done <- p.Run(ctx) }()
-			eventually(t, soon, func() error {
-				var failure *proof.Failure
-				if err := p.Err(); !errors.As(err, &failure) || failure.Outcome != c.want {
-					return fmt.Errorf("it fails with %v, want %s", err, c.want)
-				}
-				return nil
-			})
-			stop()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+		pod, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(), proof.Pod("pillion.dev"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err := proof.Validate("pillion.dev", c.namespace, pod, err); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// Not in parallel: it upgrades the release.
+func TestOneValueSaysWhichNamespacesAreEnforced(t *testing.T) {
+	_, required := newRequired(t, nil)
+	asks, quiet := newNamespace(t, asking("fluent-bit"), nil), newNamespace(t, nil, nil)
+	set := func(value string) {
+		must(t, "", "helm", append(upgradeOf(installed...), "--set", "enforcement="+value)...)
+		rolledOut(t, ground.Namespace)
+	}
+	defer set("Asked")
+	for _, c := range []struct{ value, required, asks string }{
+		{"Asked", "enforced", "enforced"}, {"Required", "enforced", "enabled"}, {"None", "enabled", "enabled"}, {"Required", "enforced", "enabled"},
+	} {
+		set(c.value)
+		eventually(t, soon, func() error {
+			return errors.Join(required.hasInjection(t, c.required), asks.hasInjection(t, c.asks), quiet.hasInjection(t, ""))
 		})
+		if _, err := client.CoreV1().Namespaces().Get(t.Context(), proofNamespace, metav1.GetOptions{}); err != nil {
+			t.Error(err) // the chart keeps it, with None as well
+		}
 	}
 }
 
@@ -151,10 +133,10 @@ func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
 	kill(t)
 	scale(t, 1)
 	eventually(t, soon, func() error {
-		return proven("0", `pillion_proof_failing{outcome="NotInjected"} 1`, `pillion_proofs_total{outcome="NotInjected"}`)
+		return proven("0", `pillion_proofs_total{result="succeeded"} 0`, `pillion_proofs_total{result="failed"}`)
 	})
-	if out, stderr, err := run(t, "", "pillion", "prove"); err == nil || !strings.Contains(stderr, "without the sidecar") {
-		t.Errorf("pillion prove: %v\n%s%s", err, out, stderr)
+	if result, found := checking(t).find("proof", "has not proven"); result != "failed" || len(found) != len(shared.Replicas(ground.Namespace)) {
+		t.Errorf("proof is %s: %+v", result, found)
 	}
 	expectNoError(t, update(t.Context(), before))
 	eventually(t, soon, func() error { return proven("1") })
@@ -176,16 +158,15 @@ func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
 		not       string
 		namespace string // empty: none is made
 	}{
-		{nil, []string{"--enforcement=Auto", "--proof-namespace=" + proofNamespace, "--namespace=" + proofNamespace, "--inject=pillion-proof"}, "--take-back-after", proofNamespace},
-		{[]string{"enforcement.mode=Manual"}, []string{"--enforcement=Manual", "--namespace=default"}, "proof", ""},
-		{[]string{"enforcement.takeBackAfter=10m", "enforcement.proofNamespace=mine"}, []string{"--take-back-after=10m", "--proof-namespace=mine", "--namespace=mine"}, proofNamespace, "mine"},
-		{[]string{"test.namespace=shop"}, []string{"--namespace=shop", "--proof-namespace=" + proofNamespace}, "--inject=", proofNamespace},
+		{nil, []string{"--enforcement=Required", "--proof-namespace=" + proofNamespace}, "", proofNamespace},
+		{[]string{"enforcement=Asked"}, []string{"--enforcement=Asked", "--proof-namespace=" + proofNamespace}, "", proofNamespace},
+		{[]string{"enforcement=None"}, []string{"--enforcement=None"}, "proof", ""},
 		{[]string{"annotationPrefix=side.example.com"}, []string{"--proof-namespace=" + proofNamespace}, "", proofNamespace},
 	} {
 		objects := render(t, test.sets...)
 		text := ""
 		for _, object := range objects {
-			if kind := object.GetKind(); kind == "Deployment" || kind == "Pod" {
+			if object.GetKind() == "Deployment" {
 				text += pretty(object)
 			}
 		}
@@ -202,11 +183,10 @@ func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
 		}
 	}
 	for set, want := range map[string]string{
-		"enforcement.mode=auto":                              "mode",
-		"enforcement.takeBackAfter=soon":                     "takeBackAfter",
-		"enforcement.proofNamespace=kube-system":             "enforcement.proofNamespace",
-		"enforcement.proofNamespace=" + ground.Namespace:     "enforcement.proofNamespace",
-		"templates.pillion-proof.inject.metadata.labels.a=b": "enforcement.mode=Manual",
+		"enforcement=asked":                                  "enforcement",
+		"enforcement.mode=Auto":                              "enforcement",
+		"excludedNamespaces={" + proofNamespace + "}":        "enforcement=None",
+		"templates.pillion-proof.inject.metadata.labels.a=b": "enforcement=None",
 		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false,webhook.required.enabled=false": "rbac.admissionPolicy=true",
 	} {
 		refuses(t, []string{set}, []string{want}, "-n", ground.Namespace)

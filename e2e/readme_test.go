@@ -15,7 +15,7 @@ const podsOfTheDemo = `custom-columns='POD:.metadata.name,CONTAINERS:.spec.conta
 // What the README shows of the pods of its first commands is true. The test runs alone: explain
 // lists the templates that there are, and other tests have some.
 func TestTheREADMEShowsWhatItsFirstCommandsPrint(t *testing.T) {
-	n := newNamespaceCalled(t, asLongAsShop(), nil, nil)
+	n := newNamespaceCalled(t, asLongAsShop(), nil, open()) // as the README's install leaves it, which enforces only what is required
 	at := &team{namespace: n, folder: t.TempDir(), kubeconfig: shared.Kubeconfig()}
 	printed := func(command string) string {
 		return shown(command, at.do(t, strings.NewReplacer("shop", n.name, "custom-columns=…", podsOfTheDemo).Replace(command)), n.name, "shop")

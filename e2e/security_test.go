@@ -49,7 +49,7 @@ var reasons = map[string]reason{
 	"deployments":                       workloads,
 	"cronjobs":                          workloads,
 	"pods":                              {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
-	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement.mode=Auto`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
+	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
 	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},
 	"replicationcontrollers":            owners,
 }
@@ -64,8 +64,8 @@ var installations = []struct {
 	{"`files`", hardened["files"]},
 }
 
-// othersRoles are the suffixes of the roles that the chart makes for people and for `helm test`.
-var othersRoles = []string{"-view", "-view-namespaced", "-edit", "-test", "-injection"}
+// othersRoles are the suffixes of the roles that the chart makes for people.
+var othersRoles = []string{"-view", "-view-namespaced", "-edit", "-injection"}
 
 // rightsOf are the rules of Pillion's own account, with the verbs by "scope|resource".
 func rightsOf(t *testing.T, objects rendered) map[string][]string {

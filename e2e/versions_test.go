@@ -82,7 +82,7 @@ func TestTheProgramOfTheVersionBeforeReadsThisServer(t *testing.T) {
 	}
 	n := newNamespace(t, asking("fluent-bit"), nil)
 	n.mustCreate(t, newPod("web", nil))
-	for _, args := range [][]string{{"explain", "-n", n.name, "pod/web"}, {"prove"}, {"status"}, {"check"}, {"certs", "list"}} {
+	for _, args := range [][]string{{"explain", "-n", n.name, "pod/web"}, {"status"}, {"check"}} {
 		codes := map[string]int{}
 		for name, program := range map[string]string{"before": before, "now": checkout.Pillion()} {
 			cmd := exec.CommandContext(t.Context(), program, args...)

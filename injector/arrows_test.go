@@ -41,7 +41,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"controller/events":       {module + "certs", module + "templates"},
 		"controller/namespaces":   {module + "certs", module + "webhook", module + "injector/policy", module + "injector/merge"},
 		"controller/coverage":     append(clients, "k8s.io/client-go", module+"webhook", module+"controller/namespaces", module+"certs"),
-		"controller/canary":       append(clients, "k8s.io/client-go", module+"webhook", module+"controller/namespaces", module+"certs"),
 		"controller/labels":       append(clients[:3:3], "k8s.io/client-go/rest", module+"webhook", module+"controller/namespaces", module+"injector/merge", module+"certs"),
 		"injector/drift":          append(clients, module+"controller", module+"webhook", module+"controller/namespaces", module+"certs"),
 		"injector/keys":           append(clients, "k8s.io/client-go", module+"injector", module+"certs"),

@@ -112,10 +112,7 @@ func (w *injection) selectedByHand(base map[string]any, fragments []merge.Fragme
 	for name := range decision.Required {
 		if !w.decision.Required[name] {
 			entry, _ := w.request.Templates.Get(name)
-			t := entry.Template
-			if !w.request.Stable {
-				t = choose(w.request.Templates, entry, w.request.Namespace, merged.Pod).template
-			}
+			t := choose(w.request.Templates, entry, w.request.Namespace, merged.Pod).template
 			selected = append(selected, requiredResult{template: t, out: TemplateOutcome{Name: name, Hash: t.Hash(), template: t}})
 		}
 	}

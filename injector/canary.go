@@ -46,10 +46,7 @@ func (w *injection) version(name string) chosen {
 	if stable.Required() {
 		pod = w.requiredBase
 	}
-	v := chosen{template: stable.Template}
-	if !w.request.Stable {
-		v = choose(w.request.Templates, stable, w.request.Namespace, pod)
-	}
+	v := choose(w.request.Templates, stable, w.request.Namespace, pod)
 	if w.versions == nil {
 		w.versions = map[string]chosen{}
 	}
@@ -86,8 +83,8 @@ func (w *injection) explainVersion(name string, v chosen, pod map[string]any) {
 		switch {
 		case c.Version == nil:
 			step.Input, step.Result = "it cannot be used: "+c.Unusable.Error(), "selects nobody"
-		case c.Stopped:
-			step.Input, step.Result = "its status says that it is stopped", "selects nobody"
+		case !c.InForce():
+			step.Input, step.Result = "it is suspended (spec.suspend)", "selects nobody"
 		default:
 			step.Input = fmt.Sprintf("%s has the place %d of 100, and the share is %d %%", workload, place, c.Percent())
 			if namespaces, pods := c.Matches(w.request.Namespace.Labels, podLabels(pod)); !namespaces {

@@ -21,7 +21,7 @@ func auditCanary(name, fields string) string {
 	for _, line := range []string{"required: true\n", "match: {namespaceSelector: {matchLabels: {team: shop}}, podSelector: {matchExpressions: [{key: exempt, operator: DoesNotExist}]}}\n"} {
 		text = strings.Replace(text, "  "+line, "", 1)
 	}
-	return strings.NewReplacer("{name: audit}\nspec:\n", "{name: "+name+"}\nspec:\n  canary: {of: audit, "+fields+"}\n", "image: registry.example.com/audit:1", "image: registry.example.com/audit:2").Replace(text)
+	return strings.NewReplacer("{name: audit}\nspec:\n", "{name: "+name+"}\nspec:\n  canary: {"+strings.TrimSuffix("of: audit, "+fields, ", ")+"}\n", "image: registry.example.com/audit:1", "image: registry.example.com/audit:2").Replace(text)
 }
 
 // ownedPod is a pod of the first replica of a Deployment.
@@ -42,25 +42,18 @@ func imageOf(pod map[string]any) string {
 
 func TestAPodGetsTheCanaryThatSelectsItUnderTheStableName(t *testing.T) {
 	stable := audit
-	stopped := func(set *templates.Set) *templates.Set {
-		all := set.All()
-		for i := range all {
-			all[i].Stopped = all[i].Name == "audit-next"
-		}
-		return templates.NewSet(all)
-	}
 	for name, c := range map[string]struct {
 		set  *templates.Set
 		want string
 	}{
 		"no canary":           {templatestest.Set(t, helper, stable), "1"},
 		"everybody":           {templatestest.Set(t, helper, stable, auditCanary("audit-next", "percent: 100")), "2"},
-		"nobody by default":   {templatestest.Set(t, helper, stable, auditCanary("audit-next", "tolerate: 1")), "1"},
+		"nobody by default":   {templatestest.Set(t, helper, stable, auditCanary("audit-next", "")), "1"},
 		"the namespace":       {templatestest.Set(t, helper, stable, auditCanary("audit-next", "namespaceSelector: {matchLabels: {team: shop}}")), "2"},
 		"another namespace":   {templatestest.Set(t, helper, stable, auditCanary("audit-next", "namespaceSelector: {matchLabels: {team: pay}}")), "1"},
 		"the pod":             {templatestest.Set(t, helper, stable, auditCanary("audit-next", "podSelector: {matchLabels: {app: web}}")), "2"},
 		"a pod, not of 0 %":   {templatestest.Set(t, helper, stable, auditCanary("audit-next", "percent: 0, podSelector: {matchLabels: {app: web}}")), "1"},
-		"stopped":             {stopped(templatestest.Set(t, helper, stable, auditCanary("audit-next", "percent: 100"))), "1"},
+		"suspended":           {templatestest.Set(t, helper, stable, strings.Replace(auditCanary("audit-next", "percent: 100"), "  canary:", "  suspend: true\n  canary:", 1)), "1"},
 		"the first by name":   {templatestest.Set(t, helper, stable, auditCanary("audit-a", "percent: 100"), strings.ReplaceAll(auditCanary("audit-b", "percent: 100"), "audit:2", "audit:13")), "2"},
 		"the first selecting": {templatestest.Set(t, helper, stable, auditCanary("audit-a", "percent: 0"), strings.ReplaceAll(auditCanary("audit-b", "percent: 100"), "audit:2", "audit:13")), "13"},
 		"of nobody":           {templatestest.Set(t, helper, stable, strings.ReplaceAll(auditCanary("audit-next", "percent: 100"), "of: audit,", "of: audits,")), "1"},

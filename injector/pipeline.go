@@ -75,8 +75,6 @@ type Request struct {
 	// Now is the time of the review, by which exceptions of required templates end. Default: that
 	// of the configuration's clock.
 	Now time.Time
-	// Stable leaves canaries out: the pod gets the stable version of each template.
-	Stable bool
 	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
 	Explain bool
 	// Attribute asks for [Outcome.Wanting].

@@ -1,5 +1,5 @@
 // Package inspect reads an installation of Pillion, and the pods of its cluster, for the commands
-// that explain them: check, status, explain, prove, and those that take the cluster's settings.
+// that explain them: check, status, explain, and those that take the cluster's settings.
 //
 // In: a [Place], which says where Pillion is, and the user's own rights. Out: the facts that
 // inspect/check judges, the reports that inspect/explain prints, and what running replicas say of

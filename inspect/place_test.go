@@ -14,7 +14,7 @@ func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
 		"kubectl -n shop rollout restart deployment/web":                                         "kubectl --kubeconfig /k --context 'a b' -n shop rollout restart deployment/web",
 		"helm -n p rollback pillion $(helm -n p history pillion --max 1 | awk 'END {print $1}')": "helm --kubeconfig /k --kube-context 'a b' -n p rollback pillion $(helm --kubeconfig /k --kube-context 'a b' -n p history pillion --max 1 | awk 'END {print $1}')",
 		"kubectl get x -o yaml | kubectl replace -f -":                                           "kubectl --kubeconfig /k --context 'a b' get x -o yaml | kubectl --kubeconfig /k --context 'a b' replace -f -",
-		"pillion certs list --pillion-namespace pillion":                                         "pillion certs list --pillion-namespace pillion --kubeconfig /k --context 'a b'",
+		"pillion status --pillion-namespace pillion":                                             "pillion status --pillion-namespace pillion --kubeconfig /k --context 'a b'",
 		"pillion policy a --cluster | kubectl apply -f -":                                        "pillion policy a --cluster --kubeconfig /k --context 'a b' | kubectl --kubeconfig /k --context 'a b' apply -f -",
 		"curl http://127.0.0.1:8080/metrics":                                                     "curl http://127.0.0.1:8080/metrics",
 		"kubectl annotate namespace a b=TEMPLATE && kubectl label namespace a c-":                "kubectl --kubeconfig /k --context 'a b' annotate namespace a b=TEMPLATE && kubectl --kubeconfig /k --context 'a b' label namespace a c-",

@@ -206,7 +206,7 @@ func Problems(namespace string, all []state.Replica) []string {
 
 // Warnings are lines about what does no harm now: templates that namespaces name and a replica has
 // not, and those of which it has an old version only. A namespace can name anything, so they are no
-// failure of Pillion's; `pillion prove` fails.
+// failure of Pillion's.
 func Warnings(all []state.Replica) []string {
 	var lines []string
 	for _, a := range all {

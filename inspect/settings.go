@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -26,10 +25,8 @@ type Settings struct {
 	Excluded []string
 	// All: API servers call Pillion for the pods of all namespaces that do not opt out.
 	All bool
-	// Enforcement is what the server enforces once it has proven that it works.
-	Enforcement proof.Enforcement
-	// Match says which namespaces are enforced that only the match of a template selects.
-	Match pillionlabels.Match
+	// Enforcement says which namespaces become enforced once the server has proven that it works.
+	Enforcement pillionlabels.Enforcement
 	// Compile is what the server compiles templates with.
 	Compile templates.Options
 	// Templates are those in force; nil where not even they can be read.
@@ -59,7 +56,7 @@ func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err er
 	if r.Config != "" {
 		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read", r.Deployment.Name, c.Namespace, r.Config)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: proof.Enforcement{Enforce: r.ProofNamespace != ""}, Match: r.Match, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err

@@ -17,15 +17,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// StableFields are the fields of a spec that a canary has not: those of the stable template hold.
+// StableFields are the fields of a spec in which the stable template's values hold, for a canary's
+// pods and after its promotion. A canary has none of them but suspend, with which it selects nobody.
 var StableFields = []string{"match", "availableTo", "required", "injectByDefault", "order", "suspend", "exceptions"}
 
-const (
-	// MaxPercent is a share of all workloads.
-	MaxPercent = 100
-	// defaultTolerate is [v1alpha1.Canary.Tolerate] where a canary says nothing.
-	defaultTolerate = 1
-)
+// MaxPercent is a share of all workloads.
+const MaxPercent = 100
 
 // canary is what a template has that is a canary.
 type canary struct {
@@ -54,7 +51,7 @@ type Canary struct {
 	// template is of after a promotion, with the same hash. It is nil if Unusable says why.
 	Version *Template
 	// Unusable says why the canary selects nobody: it does not compile, alone or as the stable
-	// template, or there is no such template. A canary that is Stopped selects nobody either.
+	// template, or there is no such template. A canary that is suspended selects nobody either.
 	Unusable error
 }
 
@@ -75,16 +72,8 @@ func (c Canary) Percent() int {
 	return c.Template.canary.percent
 }
 
-// Tolerate returns how many workloads of the canary may fail.
-func (c Canary) Tolerate() int {
-	if declared, ok := c.Template.Canary(); ok {
-		return int(*declared.Tolerate)
-	}
-	return defaultTolerate
-}
-
 // InForce reports whether the canary may select pods.
-func (c Canary) InForce() bool { return c.Version != nil && !c.Stopped }
+func (c Canary) InForce() bool { return c.Version != nil && !c.Suspended() }
 
 // Matches reports whether the canary's selectors select a namespace and a pod with these labels.
 // The canary must compile.
@@ -201,7 +190,7 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 	}
 	spec, _ := raw.(map[string]any)
 	for _, field := range StableFields {
-		if v := spec[field]; v != nil && v != false && v != json.Number("0") { // the CRD fills in false and 0
+		if v := spec[field]; field != "suspend" && v != nil && v != false && v != json.Number("0") { // the CRD fills in false and 0
 			c.problem(at.Field(field), "is the stable template's: leave it out of a canary")
 		}
 	}
@@ -227,12 +216,6 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 	} else {
 		percent := int32(of.percent) //nolint:gosec // 0 or 100
 		of.declared.Percent = &percent
-	}
-	if p := declared.Tolerate; p == nil {
-		tolerate := int32(defaultTolerate)
-		of.declared.Tolerate = &tolerate
-	} else if *p < 0 {
-		c.problem(here.Field("tolerate"), fmt.Sprintf("is %d; want 0 or more workloads", *p))
 	}
 	of.spec = maps.Clone(spec)
 	delete(of.spec, "canary")

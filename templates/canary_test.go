@@ -33,11 +33,10 @@ spec:
 func TestACanaryHasWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
 	for fields, want := range map[string]string{
 		"canary: {of: logs}":                                       "",
-		"canary: {of: logs, percent: 100, tolerate: 0}":            "",
+		"canary: {of: logs, percent: 100}":                         "",
 		"canary: {of: logs, percent: 101}":                         "percent: is 101; want 0 to 100",
 		"canary: {of: logs, percent: -1}":                          "percent: is -1; want 0 to 100",
 		"canary: {of: logs, percent: ten}":                         "spec.canary.percent",
-		"canary: {of: logs, tolerate: -1}":                         "tolerate: is -1",
 		"canary: {of: logs, share: 10}":                            "unknown field",
 		"canary: {}":                                               "spec.canary.of: is missing",
 		"canary: {of: Logs}":                                       "no name of a template",
@@ -49,7 +48,7 @@ func TestACanaryHasWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
 		"canary: {of: logs}\n  availableTo: {}":                                                  "spec.availableTo: is the stable template's",
 		"canary: {of: logs}\n  injectByDefault: true":                                            "spec.injectByDefault: is the stable template's",
 		"canary: {of: logs}\n  order: 1":                                                         "spec.order: is the stable template's",
-		"canary: {of: logs}\n  suspend: true":                                                    "spec.suspend: is the stable template's",
+		"canary: {of: logs}\n  suspend: true":                                                    "",
 		"canary: {of: logs}\n  injectByDefault: false\n  order: 0":                               "", // what the CRD fills in
 	} {
 		_, _, err := templates.Compile([]byte(canaryOf(fields)), templates.Options{})
@@ -81,11 +80,8 @@ func TestACanaryIsPairedWithItsStableTemplate(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
 		}
 	}
-	stopped := templates.NewSet([]templates.Entry{
-		{Name: "logs", Template: templatestest.Compile(t, canaryStable)},
-		{Name: "logs-next", Template: templatestest.Compile(t, canaryOf("canary: {of: logs, percent: 100}")), Stopped: true},
-	})
-	if stopped.CanariesOf("logs")[0].Selects(nil, nil, nil) {
-		t.Error("a stopped canary selects pods")
+	suspended := templatestest.Set(t, canaryOf("canary: {of: logs, percent: 100}\n  suspend: true"), canaryStable)
+	if c := suspended.CanariesOf("logs")[0]; c.Selects(nil, nil, nil) || c.Version.Hash() != promoted.Hash() || c.Version.Spec().Suspend {
+		t.Errorf("a suspended canary selects pods, or a promotion would suspend the template: %+v", c)
 	}
 }

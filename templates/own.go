@@ -43,7 +43,7 @@ func (o Own) With(containers []string) Own {
 }
 
 // Own returns the names of a required entry, those of its canaries among them: a pod may have
-// been made with a canary that is stopped now.
+// been made with a canary that is suspended now.
 func (s *Set) Own(e Entry) Own {
 	own := e.Own()
 	for _, c := range s.byStable[e.Name] {

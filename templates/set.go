@@ -20,9 +20,6 @@ type Entry struct {
 	Template *Template
 	// Err is why the newest manifest cannot be used, or nil.
 	Err error
-	// Stopped: the template is a canary that selects nobody any more, because its object has the
-	// condition [v1alpha1.Stopped] for the manifest in force.
-	Stopped bool
 }
 
 // Known returns the template as far as it is known: the last good version, or

@@ -82,7 +82,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Reviews answered with 503 because this replica was not ready, was overloaded, or lacked data; the API server tries again.",
 		}, []string{"webhook"}),
 		pods: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "pillion_pods_total",
+			Name: "pillion_reviewed_pods_total",
 			Help: "New pods by outcome. Each pod counts once, however often the API server calls for it; dry runs do not count.",
 		}, []string{"outcome", "reason"}),
 		injections: prometheus.NewCounterVec(prometheus.CounterOpts{

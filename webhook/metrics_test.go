@@ -72,9 +72,9 @@ func TestAPodIsCountedOnceHoweverOftenTheAPIServerAsks(t *testing.T) {
 		{"a dry run", reviewOf(v1Version, "", true), nil, nil},
 		{"an update", strings.Replace(reviewOf(v1Version, "", false), "CREATE", "UPDATE", 1), nil, nil},
 	} {
-		pods, all := counted(t, f, "pillion_pods_total"), counted(t, f, "pillion_injections_total")
+		pods, all := counted(t, f, "pillion_reviewed_pods_total"), counted(t, f, "pillion_injections_total")
 		f.post(t, step.review)
-		for name, c := range map[string]struct{ before, want map[string]float64 }{"pillion_pods_total": {pods, step.pods}, "pillion_injections_total": {all, step.all}} {
+		for name, c := range map[string]struct{ before, want map[string]float64 }{"pillion_reviewed_pods_total": {pods, step.pods}, "pillion_injections_total": {all, step.all}} {
 			after := counted(t, f, name)
 			for labels, n := range c.before {
 				if after[labels] -= n; after[labels] == 0 {

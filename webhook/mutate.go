@@ -49,7 +49,6 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 			return Response{}, err
 		}
 	}
-	m.pods.judged(ctx, r, request, out)
 	response := Unchanged(out.Code)
 	switch {
 	case !out.Allowed:

@@ -8,22 +8,21 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 type namespace struct {
-	rules       labels.Rules
-	enforcement func() proof.Enforcement
-	templates   func() *templates.Set
+	rules     labels.Rules
+	proven    func() bool
+	templates func() *templates.Set
 }
 
 // NewNamespace returns the webhook that puts Pillion's labels on in every write of a
 // namespace: they are true from the first moment. It refuses nothing. The functions return
-// whether Pillion enforces, and the set in force.
-func NewNamespace(rules labels.Rules, enforcement func() proof.Enforcement, templates func() *templates.Set) Webhook {
-	return namespace{rules, enforcement, templates}
+// whether Pillion has proven that it works, and the set in force.
+func NewNamespace(rules labels.Rules, proven func() bool, templates func() *templates.Set) Webhook {
+	return namespace{rules, proven, templates}
 }
 
 func (namespace) Name() string { return "namespace" }
@@ -56,7 +55,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 		// then: what the request says is no name of any namespace.
 		delete(ns.Labels, corev1.LabelMetadataName)
 	}
-	changes := n.rules.InWrite(n.templates(), n.enforcement(), labels.Namespace{Namespace: ns}, before)
+	changes := n.rules.InWrite(n.templates(), n.proven(), labels.Namespace{Namespace: ns}, before)
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}

@@ -11,7 +11,6 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -27,8 +26,8 @@ func namespaceWebhook(t testing.TB, change func(*parts)) http.Handler {
 		t.Fatal(err)
 	}
 	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
-	proven := func() proof.Enforcement { return proof.Enforcement{Enforce: true} }
-	return newFixture(t, change).Handler(NewNamespace(labels.Rules{Excluded: []string{"kube-system"}, Required: true}, proven, func() *templates.Set { return set }))
+	proven := func() bool { return true }
+	return newFixture(t, change).Handler(NewNamespace(labels.Rules{Excluded: []string{"kube-system"}, Required: true, Enforcement: labels.EnforceAsked}, proven, func() *templates.Set { return set }))
 }
 
 // namespaceReview is the review of a namespace; an object that is empty is left out.

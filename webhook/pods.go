@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +25,7 @@ type Namespaces interface {
 	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
-// Pods are what the webhooks for pods work with. All fields are required but Now and Judged.
+// Pods are what the webhooks for pods work with. All fields are required but Now.
 type Pods struct {
 	Pipeline   *injector.Pipeline
 	Namespaces Namespaces
@@ -38,25 +37,6 @@ type Pods struct {
 	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
 	// Now is the clock by which exceptions of required templates end. Default: [time.Now].
 	Now func() time.Time
-	// Judged hears of each new pod what became of it. A canary's refusal is in the outcome only where
-	// the stable version takes the pod. It is not called on dry runs, and must not change the pod or
-	// block. Nil: nobody hears.
-	Judged func(set *templates.Set, namespace string, pod map[string]any, out injector.Outcome)
-}
-
-// judged says what became of a new pod.
-func (p Pods) judged(ctx context.Context, r *Review, request injector.Request, out injector.Outcome) {
-	if p.Judged == nil || r.DryRun || r.Operation != "CREATE" {
-		return
-	}
-	ofCanary := func(t injector.TemplateOutcome) bool { return t.Canary != "" }
-	if slices.ContainsFunc(out.Refusals, ofCanary) {
-		request.Stable = true
-		if stable, err := p.Pipeline.Inject(ctx, request); err != nil || !stable.Allowed {
-			out.Refusals = slices.DeleteFunc(slices.Clone(out.Refusals), ofCanary)
-		}
-	}
-	p.Judged(request.Templates, request.Namespace.Name, request.Pod, out)
 }
 
 // request returns the pipeline's request for a review of a pod that came through an entry,

@@ -78,8 +78,6 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 	if !out.Allowed {
 		response := Denied(out.Code, out.Message)
 		response.Events = eventsOf(request.Pod, out)
-		request.Pod = v.pods.Pipeline.Base(request.Pod) // which the stable version would get
-		v.pods.judged(ctx, r, request, out)
 		return response, nil
 	}
 	return Allowed(), nil

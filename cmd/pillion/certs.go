@@ -22,14 +22,10 @@ const (
 	files       = "files"
 )
 
-var (
-	providers     = []string{selfSigned, certManager, files}
-	keyAlgorithms = []string{string(certs.ECDSA), string(certs.RSA)}
-)
+var providers = []string{selfSigned, certManager, files}
 
 // certsConfig are settings about certificates that commands do not read in a Deployment.
 type certsConfig struct {
-	KeyAlgorithm         string
 	CADuration, CASettle time.Duration
 	PublishCA            bool
 	// CASecret and ServingSecret are names of Secrets. CreateCASecret: the former is made if it is absent.
@@ -47,7 +43,6 @@ func (c *serveConfig) certsFlags(f *pflag.FlagSet) {
 	f.BoolVar(&c.CreateCASecret, "create-ca-secret", true, "self-signed: make the Secret if it is absent; without it somebody else makes it, empty")
 	f.DurationVar(&c.CADuration, "ca-duration", 365*24*time.Hour, "self-signed: how long a CA is valid; it is replaced when a third of that time is left")
 	f.DurationVar(&c.LeafDuration, "leaf-duration", 7*24*time.Hour, "how long a serving certificate is valid; self-signed replaces it when a third of that time is left")
-	f.StringVar(&c.KeyAlgorithm, "key-algorithm", string(certs.ECDSA), "self-signed: algorithm of new private keys: "+strings.Join(keyAlgorithms, ", "))
 	f.StringVar(&c.ServingSecret, "serving-secret", "pillion-serving", "cert-manager: name of the Secret that holds the serving certificate")
 	f.BoolVar(&c.PublishCA, "publish-ca", false, "cert-manager: write the CA into every caBundle, instead of cainjector")
 	f.StringVar(&c.CertFile, "cert-file", "", "files: path of the serving certificate with its chain (PEM)")
@@ -60,7 +55,6 @@ const shortest = 3 * time.Second
 
 func (c serveConfig) validateCerts(wrong complaint) {
 	wrong.unlessOneOf("certs-provider", c.Provider, providers...)
-	wrong.unlessOneOf("key-algorithm", c.KeyAlgorithm, keyAlgorithms...)
 	if c.LeafDuration < shortest || c.LeafDuration >= c.CADuration {
 		wrong("leaf-duration", c.LeafDuration, fmt.Sprintf("allowed is from %s to less than --ca-duration (%s)", shortest, c.CADuration))
 	}
@@ -119,7 +113,6 @@ func newSource(c serveConfig, config *rest.Config, log *slog.Logger) *certs.Sour
 	default:
 		return certs.NewSelfSigned(certs.SelfSignedOptions{
 			Options: options, SecretName: c.CASecret, SecretGiven: !c.CreateCASecret, CADuration: c.CADuration, LeafDuration: c.LeafDuration,
-			KeyAlgorithm: certs.KeyAlgorithm(c.KeyAlgorithm),
 		})
 	}
 }

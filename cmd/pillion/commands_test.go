@@ -52,7 +52,7 @@ The same program works as ` + "`kubectl pillion`" + ` where a link to it is call
 		path := cmd.CommandPath()
 		fmt.Fprintf(&out, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), cmd.Short)
 	}
-	out.WriteString("- `pillion completion bash|zsh|fish|powershell`: what a shell needs to complete commands, flags, templates, namespaces and workloads\n")
+	out.WriteString("- `pillion completion bash|zsh|fish|powershell`: what a shell needs to complete commands, flags, templates and namespaces\n")
 	for _, cmd := range all {
 		fmt.Fprintf(&out, "\n## %s\n\n%s.\n", cmd.CommandPath(), strings.TrimSuffix(cmd.Short, "."))
 		if cmd.Runnable() && !cmd.HasSubCommands() {

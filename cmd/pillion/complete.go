@@ -13,12 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
@@ -85,8 +83,7 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"pod":                 manifests,
 		"values":              manifests,
 		"certs-provider":      fixed(providers),
-		"key-algorithm":       fixed(keyAlgorithms),
-		"enforcement":         fixed([]string{enforcementAuto, enforcementManual}),
+		"enforcement":         fixed(labels.Enforcements),
 		"webhook-scope":       fixed([]string{scopeRequested, scopeAll}),
 		"log-level":           fixed([]string{"debug", "info", "warn", "error"}),
 		"log-format":          fixed([]string{"text", "json"}),
@@ -141,12 +138,12 @@ func readsCluster(cmd *cobra.Command) bool {
 func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	names, _ := cmd.Flags().GetStringSlice("library")
 	if readsCluster(cmd) {
-		names = append(names, clusterNames(cmd, templatesResource(cmd), "")...)
+		names = append(names, clusterNames(cmd, templatesResource(cmd))...)
 	}
 	if len(names) == 0 {
 		names = library.Names()
 	}
-	names = slices.AppendSeq(names, maps.Keys(fileTemplates(cmd)))
+	names = append(names, fileTemplates(cmd)...)
 	slices.Sort(names)
 	return slices.Compact(names), noFiles
 }
@@ -159,97 +156,22 @@ func templatesResource(cmd *cobra.Command) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: prefix, Version: v1alpha1.Version, Resource: "sidecartemplates"}
 }
 
-func namespacedResource(cmd *cobra.Command) schema.GroupVersionResource {
-	return templatesResource(cmd).GroupVersion().WithResource(store.NamespacedResource)
-}
-
-// fileTemplates are the good templates of the files of --templates, by name.
-func fileTemplates(cmd *cobra.Command) map[string]*templates.Template {
-	found := map[string]*templates.Template{}
+// fileTemplates are the names of the good templates of the files of --templates.
+func fileTemplates(cmd *cobra.Command) (names []string) {
 	paths, _ := cmd.Flags().GetStringSlice("templates")
 	for _, path := range paths {
 		manifests, _ := readManifests(path)
 		for _, m := range manifests {
 			if e := compile(m, templates.Options{Prefix: templatesResource(cmd).Group}, ""); e.Err == nil && e.Namespace == "" {
-				found[e.Name] = e.Template
+				names = append(names, e.Name)
 			}
 		}
 	}
-	return found
-}
-
-// completeParams offers templates, and then the parameters of the one that is named.
-func completeParams(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		offered, directive := completeTemplates(cmd, args, begun)
-		if namespace, _ := cmd.Flags().GetString("namespace"); namespace != "" && readsCluster(cmd) {
-			offered = append(offered, clusterNames(cmd, namespacedResource(cmd), namespace)...)
-			slices.Sort(offered)
-		}
-		return slices.Compact(offered), directive
-	}
-	t := templateOf(cmd, args[0])
-	if t == nil {
-		return nil, noFiles
-	}
-	var offered []cobra.Completion
-	for _, p := range t.Parameters() {
-		if name := parameterName(p); !slices.Contains(args[1:], name) {
-			offered = append(offered, cobra.CompletionWithDesc(name, p.Description))
-		}
-	}
-	return offered, noFiles
-}
-
-// templateOf returns the template that a command would find: of --templates, of a cluster that it
-// reads, if that answers soon, or of the library. It is nil where there is no good one.
-func templateOf(cmd *cobra.Command, name string) *templates.Template {
-	if t := fileTemplates(cmd)[name]; t != nil {
-		return t
-	}
-	var manifest []byte
-	resource := templatesResource(cmd)
-	if readsCluster(cmd) {
-		manifest = clusterManifest(cmd, resource, "", name)
-		if namespace, _ := cmd.Flags().GetString("namespace"); manifest == nil && namespace != "" {
-			manifest = clusterManifest(cmd, namespacedResource(cmd), namespace, name)
-		}
-	}
-	if manifest == nil {
-		manifest, _ = library.Get(name, nil) // none of another name
-	}
-	t, _, _ := templates.Compile(manifest, templates.Options{Prefix: resource.Group})
-	return t
-}
-
-// clusterManifest returns the manifest of a template of the cluster, nil where it does not answer.
-func clusterManifest(cmd *cobra.Command, resource schema.GroupVersionResource, namespace, name string) (manifest []byte) {
-	ask(cmd, dynamic.NewForConfig, func(ctx context.Context, client *dynamic.DynamicClient) {
-		object, err := client.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			manifest, _ = object.MarshalJSON() // of JSON that was read
-		}
-	})
-	return manifest
-}
-
-// ask calls f with a client of the cluster, if there is one, for what a person waits for.
-func ask[Client any](cmd *cobra.Command, connect func(*rest.Config) (Client, error), f func(context.Context, Client)) {
-	config, err := kubeconfigFor(cmd).ClientConfig()
-	if err != nil {
-		return
-	}
-	client, err := connect(config)
-	if err != nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
-	defer cancel()
-	f(ctx, client)
+	return names
 }
 
 func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return clusterNames(cmd, corev1.SchemeGroupVersion.WithResource("namespaces"), ""), noFiles
+	return clusterNames(cmd, corev1.SchemeGroupVersion.WithResource("namespaces")), noFiles
 }
 
 // completeTargets offers what status and rollout take: templates and namespaces, with ns/ or
@@ -274,36 +196,6 @@ func completeTargets(cmd *cobra.Command, args []string, begun string) ([]cobra.C
 		return nil, noFiles
 	}
 	return withKind(kind, of(isNamespace)), noFiles
-}
-
-// completeObjects offers kinds, and after KIND/ or KIND the names of the namespace's objects.
-func completeObjects(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	kind, _, qualified := strings.Cut(begun, "/")
-	if len(args) > 0 && !strings.Contains(args[0], "/") {
-		kind, qualified = args[0], true
-	}
-	if !qualified {
-		var kinds []cobra.Completion
-		for _, k := range inspect.ObjectKinds {
-			kinds = append(kinds, k.Short+"/")
-		}
-		return kinds, noFiles | cobra.ShellCompDirectiveNoSpace
-	}
-	k, ok := inspect.ObjectKindOf(kind)
-	if !ok {
-		return nil, noFiles
-	}
-	namespace := ""
-	if k.Kind != "Namespace" {
-		if namespace, _ = cmd.Flags().GetString("namespace"); namespace == "" {
-			namespace, _, _ = kubeconfigFor(cmd).Namespace() // without a kubeconfig there are no names
-		}
-	}
-	names := clusterNames(cmd, k.GroupVersionResource, namespace)
-	if len(args) == 0 || strings.Contains(args[0], "/") {
-		return withKind(kind, names), noFiles
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(args[1:], name) }), noFiles
 }
 
 func withKind(kind string, names []cobra.Completion) []cobra.Completion {
@@ -331,17 +223,25 @@ func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]cobra.Complet
 	return slices.Sorted(maps.Keys(config.Contexts)), noFiles
 }
 
-// clusterNames returns the names of objects, none if the cluster does not answer soon or the
-// user may not list them: a completion says nothing.
-func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource, namespace string) (names []string) {
-	ask(cmd, metadata.NewForConfig, func(ctx context.Context, client metadata.Interface) {
-		list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompletions})
-		if err != nil {
-			return
-		}
-		for _, o := range list.Items {
-			names = append(names, o.Name)
-		}
-	})
+// clusterNames returns the names of the cluster's objects, none if it does not answer soon or the user
+// may not list them: a completion says nothing.
+func clusterNames(cmd *cobra.Command, of schema.GroupVersionResource) (names []string) {
+	config, err := kubeconfigFor(cmd).ClientConfig()
+	if err != nil {
+		return nil
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
+	defer cancel()
+	list, err := client.Resource(of).List(ctx, metav1.ListOptions{Limit: mostCompletions})
+	if err != nil {
+		return nil
+	}
+	for _, o := range list.Items {
+		names = append(names, o.Name)
+	}
 	return names
 }

@@ -32,8 +32,6 @@ type serveConfig struct {
 	Kubeconfig                 string
 	LogLevel, LogFormat        string
 	ShutdownDelay, ShutdownMax time.Duration
-	Enforcement                string
-	TakeBackAfter              time.Duration
 	// InUse is the ConfigMap of the templates in use, UninstallMarker the one that announces the uninstall.
 	InUse, UninstallMarker string
 	// AllowMissingTemplates may be missing although InUse names them.
@@ -156,9 +154,6 @@ func (c *serveConfig) read(flags *pflag.FlagSet, v *viper.Viper) error {
 	})
 	c.NamespacedTemplates = c.NamespacedTemplates && c.ClusterTemplates
 	c.All = c.WebhookScope == scopeAll
-	if c.Enforcement == enforcementManual {
-		c.ProofNamespace = ""
-	}
 	c.Publishes = c.Provider == selfSigned || c.PublishCA
 	if q, err := resource.ParseQuantity(c.memory); err == nil {
 		c.MemoryLimit = q.Value()

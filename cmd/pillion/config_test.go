@@ -46,11 +46,11 @@ func TestFlagsOverrideTheEnvironmentWhichOverridesTheFile(t *testing.T) {
 
 func TestTheErrorNamesEveryWrongSetting(t *testing.T) {
 	t.Setenv("PILLION_PREVIEW", "maybe")
-	_, err := parse(t, "--listen", "8443", "--certs-provider", "magic", "--library", "fluent-bti", "--log-level", "loud", "--leaf-duration", "9000h", "--templates", "no/such/dir", "--review-timeout", "31s", "--memory-limit", "64Mi", "--annotation-prefix", "Bad_Prefix", "--enforcement", "Always", "--enforcement-match", "Some", "--proof-namespace", "kube-system", "--take-back-after", "-1s", "--uninstall-marker", "a/b", "--webhook-scope", "all")
+	_, err := parse(t, "--listen", "8443", "--certs-provider", "magic", "--library", "fluent-bti", "--log-level", "loud", "--leaf-duration", "9000h", "--templates", "no/such/dir", "--review-timeout", "31s", "--memory-limit", "64Mi", "--annotation-prefix", "Bad_Prefix", "--enforcement", "Always", "--proof-namespace", "kube-system", "--uninstall-marker", "a/b", "--webhook-scope", "all")
 	if err == nil {
 		t.Fatal("the wrong settings are accepted")
 	}
-	for _, want := range []string{"--listen", "--namespace", `--preview is "maybe"`, "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, All, None", "--proof-namespace", "--take-back-after", "--uninstall-marker", "--webhook-scope", "Requested, All"} {
+	for _, want := range []string{"--listen", "--namespace", `--preview is "maybe"`, "--certs-provider", "--library", "fluent-bit", "--log-level", "--leaf-duration", "--templates", "--review-timeout", "--memory-limit", "--annotation-prefix", "--enforcement", "Required, Asked, None", "--proof-namespace", "--uninstall-marker", "--webhook-scope", "Requested, All"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not name %s:\n%v", want, err)
 		}

@@ -52,12 +52,11 @@ const eventsIntroduction = "# Events\n\n" +
 	"For teams: what `kubectl describe` of your workload says about its pods.\n" +
 	"Kubernetes shows warnings about a workload's pods to its controller alone.\n" +
 	"So Pillion writes an event on the topmost owner of the pod, or on the namespace if the API server knows no such owner.\n" +
-	"Owners are %s.\n" +
-	"The event `CanaryStopped` is on the SidecarTemplate, in the namespace `default`.\n\n" +
+	"Owners are %s.\n\n" +
 	"    kubectl describe deploy web\n" +
 	"    kubectl -n shop get events --field-selector reportingComponent=pillion\n\n" +
-	"Each event about pods ends in the command that gives the details.\n" +
-	"Its action is one of `Admit`, `Refuse`, `Stop`.\n" +
+	"Each event ends in the command that gives the details.\n" +
+	"Its action is `Admit` or `Refuse`.\n" +
 	"Dry runs have no events.\n\n" +
 	"Equal events are one event with a count. It is raised after ten seconds, then after twice as long each time, up to five minutes.\n" +
 	"A namespace may have ten writes at once, and one more every ten seconds; more are dropped.\n" +

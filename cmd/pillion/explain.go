@@ -54,8 +54,7 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
   pillion explain ns/shop
   pillion explain -f deployment.yaml --namespace-file namespace.yaml
   pillion explain --cluster -n shop -f deployment.yaml`,
-		RunE:              c.run,
-		ValidArgsFunction: completeObjects,
+		RunE: c.run,
 	}
 	c.given.podFlags(cmd)
 	c.given.clusterFlag(cmd)

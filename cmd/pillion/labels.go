@@ -17,7 +17,7 @@ import (
 func (r *replica) label() {
 	rules := r.c.Labels()
 	c := labels.New(labels.Options{
-		Rules: rules, Enforcement: r.enforcement, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllLabelled, Namespace: r.namespaces.Labelled,
+		Rules: rules, Proven: r.prover.Proven, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllLabelled, Namespace: r.namespaces.Labelled,
 		Ready: r.mayWrite, Logger: r.logger("labels"), Write: labels.Writer{Client: r.unlimited, Rules: rules}.Write,
 		Held: func(namespace, label string, err error) {
 			r.recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
@@ -28,9 +28,7 @@ func (r *replica) label() {
 	if r.namespaced != nil {
 		r.namespaced.OnChange(c.NamespaceChanged)
 	}
-	if r.prover != nil {
-		r.prover.OnChange(c.Changed)
-	}
+	r.prover.OnChange(c.Changed)
 	r.registry.MustRegister(c)
 	r.run(r.leaving.until(c.Run))
 }

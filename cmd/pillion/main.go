@@ -82,9 +82,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func newRootCommand(name string) *cobra.Command {
 	root := groupOf("pillion", "Sidecar injection for Kubernetes",
 		newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
-		newLibraryCommand(), newProveCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(),
-		groupOf("canary", "Stop canaries of templates", newCanaryStopCommand()),
-		groupOf("certs", "List the CAs that API servers trust for Pillion, and revoke one", newCertsListCommand(), newCertsRevokeCommand()), newVersionCommand())
+		newLibraryCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(),
+		newVersionCommand())
 	root.Long = `Pillion injects sidecars into Kubernetes pods. 'pillion serve' is the webhook.
 The commands that read files run the same functions, without a cluster.`
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -21,16 +21,15 @@ import (
 
 func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
 	for line, want := range map[string]string{
-		"explan":           "unknown command \"explan\"; did you mean explain?\nSee 'pillion --help'.\n",
-		"explain --foo":    "unknown flag: --foo\nSee 'pillion explain --help'.\n",
-		"check -n own":     "unknown shorthand flag: 'n' in -n; --pillion-namespace names Pillion's namespace\nSee 'pillion check --help'.\n",
-		"version -n own":   "unknown shorthand flag: 'n' in -n\nSee 'pillion version --help'.\n",
-		"explain web":      "name an object with its kind: pod/web, deploy/web,",
-		"explain svc/web":  `explain knows no kind "svc"; the kinds are pod, deploy, sts, ds, rs, rc, cj, job, ns`,
-		"explain deploy/":  `"deploy/" has no name: deploy/NAME`,
-		"library lits":     "unknown command \"lits\"; did you mean list?\nSee 'pillion library --help'.\n",
-		"completion zhs":   "unknown command \"zhs\"; did you mean zsh?\nSee 'pillion completion --help'.\n",
-		"certs list extra": "See 'pillion certs list --help'.\n",
+		"explan":          "unknown command \"explan\"; did you mean explain?\nSee 'pillion --help'.\n",
+		"explain --foo":   "unknown flag: --foo\nSee 'pillion explain --help'.\n",
+		"check -n own":    "unknown shorthand flag: 'n' in -n; --pillion-namespace names Pillion's namespace\nSee 'pillion check --help'.\n",
+		"version -n own":  "unknown shorthand flag: 'n' in -n\nSee 'pillion version --help'.\n",
+		"explain web":     "name an object with its kind: pod/web, deploy/web,",
+		"explain svc/web": `explain knows no kind "svc"; the kinds are pod, deploy, sts, ds, rs, rc, cj, job, ns`,
+		"explain deploy/": `"deploy/" has no name: deploy/NAME`,
+		"library lits":    "unknown command \"lits\"; did you mean list?\nSee 'pillion library --help'.\n",
+		"completion zhs":  "unknown command \"zhs\"; did you mean zsh?\nSee 'pillion completion --help'.\n",
 	} {
 		code, out, errs := call(t, "", nil, strings.Fields(line)...)
 		if code != exitUsage || out != "" || !strings.Contains(errs, want) {
@@ -60,7 +59,7 @@ func TestEveryCommandNamesTheRightThatTheUserLacks(t *testing.T) {
 	defer server.Close()
 	setKubeconfig(t, server.URL)
 	for line, resource := range map[string]string{
-		"rollout shop": "deployments", "status shop": "pods", "prove": "namespaces", "certs list": "pods", "promote next": "next", "canary stop next": "next", "unlabel": "namespaces",
+		"rollout shop": "deployments", "status shop": "pods", "promote next": "next", "unlabel": "namespaces",
 	} {
 		code, _, errs := call(t, "", nil, strings.Fields(line)...)
 		want := "pillion: you lack the right to list " + resource + " in namespace own. An admin can grant it: kubectl -n own create role pillion-list-" + resource + " --verb=list --resource=" + resource + "; "
@@ -110,7 +109,7 @@ func TestANewcomerIsToldHowToReachACluster(t *testing.T) {
 		}
 	}
 	setKubeconfig(t, "http://127.0.0.1:1")
-	for _, command := range []string{"explain pod/web", "params fluent-bit --cluster", "inject --cluster -f -", "status", "certs list"} {
+	for _, command := range []string{"explain pod/web", "params fluent-bit --cluster", "inject --cluster -f -", "status"} {
 		code, errs := runLine(t, pod(""), command)
 		if code != exitError || !strings.Contains(errs, "the API server http://127.0.0.1:1 does not answer (kubectl cluster-info; --context and --kubeconfig choose another)") {
 			t.Errorf("%s: exit %d, %s", command, code, errs)
@@ -137,7 +136,7 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 		}
 	}
 	each(newRootCommand("pillion"))
-	for _, name := range []string{"status", "check", "rollout", "explain", "inject", "params", "policy", "certs list", "certs revoke"} {
+	for _, name := range []string{"status", "check", "rollout", "explain", "inject", "params", "policy"} {
 		if !where[name] {
 			t.Errorf("%s has no --pillion-namespace", name)
 		}

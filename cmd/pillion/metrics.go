@@ -19,7 +19,7 @@ func registerSettings(registry prometheus.Registerer, c serveConfig) {
 	}
 	constant("pillion_build_info", "1, with the version of Pillion and of Go.", 1, prometheus.Labels{"version": version, "goversion": runtime.Version()})
 	constant("pillion_config_info", "1, with the settings that decide how pods are treated.", 1, prometheus.Labels{
-		"annotation_prefix": c.Prefix, "enforcement": c.Enforcement, "webhook_scope": c.WebhookScope, "certs_provider": c.Provider,
+		"annotation_prefix": c.Prefix, "enforcement": string(c.Enforcement), "webhook_scope": c.WebhookScope, "certs_provider": c.Provider,
 	})
 	constant("pillion_memory_limit_bytes", "How much memory the container may use (--memory-limit).", float64(c.MemoryLimit), nil)
 	constant("pillion_review_timeout_seconds", "The longest time that an API server waits for an answer (--review-timeout).", c.ReviewTimeout.Seconds(), nil)

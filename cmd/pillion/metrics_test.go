@@ -16,9 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
-	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/webhook"
@@ -90,20 +91,18 @@ var metricUses = map[string]struct {
 	"pillion_admission_requests_total":                       {dto.MetricType_COUNTER, "Calls, errors and refusals; `dry_run=\"false\"` are those of real objects."},
 	"pillion_admission_duration_seconds":                     {dto.MetricType_HISTOGRAM, "Latency. The buckets are classic ones, in steps of 1, 2, 5 from 50 µs to 10 s.\nA pod without sidecars takes less than 100 µs, an injected one less than 2 ms, and API servers wait 10 s at most."},
 	"pillion_admission_unavailable_total":                    {dto.MetricType_COUNTER, "A few while replicas start and stop. A steady rate: too few replicas, or too little memory."},
-	"pillion_pods_total":                                     {dto.MetricType_COUNTER, "How many pods are injected and refused.\nA pod with the record of an earlier call is not counted again.\nA pod that gets nothing has no record, and counts for each call.\nA pod that another webhook refuses later has been counted."},
+	"pillion_reviewed_pods_total":                            {dto.MetricType_COUNTER, "How many pods are injected and refused.\nA pod with the record of an earlier call is not counted again.\nA pod that gets nothing has no record, and counts for each call.\nA pod that another webhook refuses later has been counted."},
 	"pillion_injections_total":                               {dto.MetricType_COUNTER, "Which template is used, and which one refuses pods. The series of a template end when it is deleted."},
 	"pillion_template_info":                                  {dto.MetricType_GAUGE, "Whether all replicas apply the same, and which template is broken."},
 	"pillion_excepted_pods_total":                            {dto.MetricType_COUNTER, "Whether anybody still needs an exception. The series of a template end when it is deleted."},
 	"pillion_template_exception_end_timestamp_seconds":       {dto.MetricType_GAUGE, "Which exceptions end soon, and which have ended and can go."},
-	"pillion_template_canary_stopped":                        {dto.MetricType_GAUGE, "Which canaries are under way (0) and stopped (1)."},
-	"pillion_template_canary_workloads":                      {dto.MetricType_GAUGE, "How a canary does beside the stable version. All replicas count the same pods: take the maximum, not the sum."},
-	"pillion_template_canary_stop_unwritten":                 {dto.MetricType_GAUGE, "Whether the status of a stopped canary says so. The log says why not."},
 	"pillion_namespaced_templates":                           {dto.MetricType_GAUGE, "How many templates teams write, and whether all find room. `NoRoom` above 0: raise `resources.limits.memory`."},
 	"pillion_template_namespaces":                            {dto.MetricType_GAUGE, "Who would be hurt by a change. Templates that nobody uses are 0."},
 	"pillion_unknown_template_namespaces":                    {dto.MetricType_GAUGE, "Misspelt names, and templates that went away too early."},
 	"pillion_in_use_record_failing":                          {dto.MetricType_GAUGE, "Whether an upgrade that drops a template in use would be held up."},
 	"pillion_pods_missing_injection":                         {dto.MetricType_GAUGE, "Pods that were created while Pillion was away, or before their namespace asked. All replicas count the same pods: take the maximum, not the sum."},
 	"pillion_pods_outdated":                                  {dto.MetricType_GAUGE, "What `pillion rollout` would bring up to date. All replicas count the same pods: take the maximum."},
+	"pillion_pods":                                           {dto.MetricType_GAUGE, "How a canary does beside the stable version. All replicas count the same pods: take the maximum, not the sum."},
 	"pillion_coverage_last_success_timestamp_seconds":        {dto.MetricType_GAUGE, "Whether anybody looks at pods at all."},
 	"pillion_coverage_skipped_pods":                          {dto.MetricType_GAUGE, "How far the two counts can be wrong."},
 	"pillion_events_total":                                   {dto.MetricType_COUNTER, "Whether teams learn of refusals from `kubectl describe`."},
@@ -113,19 +112,15 @@ var metricUses = map[string]struct {
 	"pillion_cache_state":                                    {dto.MetricType_GAUGE, "Why it is old. One of the states has the value 1."},
 	"pillion_cache_wrong_total":                              {dto.MetricType_COUNTER, "Watches that fall silent again and again."},
 	"pillion_enforcement_proven":                             {dto.MetricType_GAUGE, "Whether namespaces that ask may be enforced. Needs `enforcement: Auto`; each replica proves for itself."},
-	"pillion_proofs_total":                                   {dto.MetricType_COUNTER, "How proofs end. They are dry runs: no other metric counts their pods but those of requests."},
-	"pillion_proof_failing":                                  {dto.MetricType_GAUGE, "Why the last proof failed; absent while it succeeded."},
+	"pillion_proofs_total":                                   {dto.MetricType_COUNTER, "Whether all API servers have pods injected. Proofs are dry runs: no other metric counts their pods but those of requests."},
 	"pillion_namespaces_missing_label":                       {dto.MetricType_GAUGE, "Namespaces on their way to being injected or verified: 0 within seconds."},
 	"pillion_namespaces_failing_label":                       {dto.MetricType_GAUGE, "Namespaces that stay without: a right is missing, or a policy refuses the write."},
 	"pillion_namespace_label_writes_total":                   {dto.MetricType_COUNTER, "Replicas that fight with somebody over a label."},
 	"pillion_certificate_expiry_timestamp_seconds":           {dto.MetricType_GAUGE, "How long reviews can still be served."},
 	"pillion_certificate_authority_expiry_timestamp_seconds": {dto.MetricType_GAUGE, "How long the CA lasts."},
-	"pillion_certificate_authority_until_timestamp_seconds":  {dto.MetricType_GAUGE, "Which CAs are trusted now, one series each; a handful."},
-	"pillion_certificate_provider_info":                      {dto.MetricType_GAUGE, "Where the certificate comes from."},
 	"pillion_certificate_published":                          {dto.MetricType_GAUGE, "0: API servers cannot verify this replica, so each of its calls fails."},
 	"pillion_certificate_problem":                            {dto.MetricType_GAUGE, "What to read in the log; absent while nothing fails."},
 	"pillion_certificate_rotations_total":                    {dto.MetricType_COUNTER, "Renewals."},
-	"pillion_certificate_handovers_total":                    {dto.MetricType_COUNTER, "Renewals that came with another CA."},
 	"pillion_certificate_authorities_made_total":             {dto.MetricType_COUNTER, "More than one in a CA's life: replicas do not see each other's Secret."},
 	"pillion_certificate_failures_total":                     {dto.MetricType_COUNTER, "Failures that have passed."},
 	"pillion_build_info":                                     {dto.MetricType_GAUGE, "Which versions run during an upgrade."},
@@ -210,10 +205,6 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		codes = append(codes, string(c))
 	}
 	slices.Sort(codes)
-	var proofs []string
-	for _, o := range proof.Outcomes() {
-		proofs = append(proofs, string(o))
-	}
 	outcomes := func(name string) string { return name + ".outcome" }
 	return map[string]string{
 		"webhook": code(valuesOf(families, "pillion_admission_unavailable_total", "webhook")),
@@ -223,46 +214,37 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		"reason":  "a reason code of [events.md](events.md), or empty for an answer without one",
 		"dry_run": code([]string{"true", "false"}),
 		"good":    code([]string{"true", "false"}),
+		"result":  code([]string{"succeeded", "failed"}),
 		"label":   "the keys of Pillion's labels of namespaces: " + code(valuesOf(families, "pillion_namespaces_missing_label", "label")),
 
 		outcomes("pillion_admission_requests_total"):     code(webhook.Outcomes()),
 		outcomes("pillion_admission_duration_seconds"):   code(webhook.Outcomes()),
-		outcomes("pillion_pods_total"):                   code([]string{"injected", "unchanged", "denied"}),
+		outcomes("pillion_reviewed_pods_total"):          code([]string{"injected", "unchanged", "denied"}),
 		outcomes("pillion_injections_total"):             "a reason code of [events.md](events.md); `Injected` is the good one",
 		outcomes("pillion_events_total"):                 code(events.Outcomes()) + ". `withheld` raises a count later, or is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
-		outcomes("pillion_proofs_total"):                 code(proofs),
-		outcomes("pillion_proof_failing"):                code(slices.DeleteFunc(slices.Clone(proofs), func(o string) bool { return o == string(proof.Proven) })),
 		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "conflict"}) + "; `conflict`: another field manager owns it",
 
-		"pillion_template_canary_stopped.template":        "the name of a canary",
-		"pillion_template_canary_workloads.template":      "the name of a canary",
-		"pillion_template_canary_stop_unwritten.template": "the name of a canary",
-		"pillion_template_canary_workloads.version":       code([]string{"canary", "stable"}),
-		"pillion_template_canary_workloads.state":         code([]string{"failing", "healthy"}),
 		"template":                                     "the name of a template in force",
 		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's, or `" + webhook.NamespacedTemplate + "` for all templates of namespaces",
 		"pillion_namespaced_templates.reason":          "`Compiled`, or why they are not in force: `CompileFailed`, `Shadowed`, `TooMany`, `TooExpensive`, `NoRoom`, `NamespaceExcluded`, `SwitchedOff`",
 		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
-		"exception":         "the name of an exception of the template",
-		"pod_namespace":     "one of the 20 namespaces with the most such pods, or `(others)`",
-		"canary":            "the name of a canary, or empty for the stable template",
-		"canary_of":         "the name of the stable template, or empty for a template that is no canary",
-		"hash":              "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
-		"version":           "of Pillion",
-		"goversion":         "of Go",
-		"annotation_prefix": "`annotationPrefix` of the values",
-		"enforcement":       code([]string{enforcementAuto, enforcementManual}),
-		"webhook_scope":     code([]string{scopeRequested, scopeAll}),
-		"certs_provider":    code(providers),
-		"provider":          code(providers),
-		"secret":            "the name of the certificate's Secret, if there is one",
-		"publishes":         code([]string{"true", "false"}) + ": whether Pillion writes the caBundles",
-		"fingerprint":       "the SHA-256 of a CA that is trusted or was",
-		"pillion_certificate_authority_until_timestamp_seconds.state": code([]string{"signing", "next", "trusted", "revoked"}),
-		"kind":          code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
-		"configuration": "the name of one of the release's webhook configurations",
-		"object":        "the Secret, the configuration or the file that it is about",
-		"operation":     code([]string{"permission", "secret", "sign", "publish", "files"}),
+		"exception":            "the name of an exception of the template",
+		"pod_namespace":        "one of the 20 namespaces with the most such pods, or `(others)`",
+		"canary":               "the name of a canary, or empty for the stable template",
+		"canary_of":            "the name of the stable template, or empty for a template that is no canary",
+		"hash":                 "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
+		"version":              "of Pillion",
+		"pillion_pods.version": code([]string{coverage.Stable}) + ", the name of a canary, or " + code([]string{coverage.Others}) + " for older versions",
+		"ready":                code([]string{"true", "false"}),
+		"goversion":            "of Go",
+		"annotation_prefix":    "`annotationPrefix` of the values",
+		"enforcement":          code(labels.Enforcements),
+		"webhook_scope":        code([]string{scopeRequested, scopeAll}),
+		"certs_provider":       code(providers),
+		"kind":                 code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
+		"configuration":        "the name of one of the release's webhook configurations",
+		"object":               "the Secret, the configuration or the file that it is about",
+		"operation":            code([]string{"permission", "secret", "sign", "publish", "files"}),
 	}
 }
 
@@ -316,9 +298,9 @@ func (p metricPart) has(name string) bool {
 }
 
 var metricParts = []metricPart{
-	{"Admission", []string{"pillion_admission_", "pillion_pods_total", "pillion_injections_", "pillion_excepted_"}},
+	{"Admission", []string{"pillion_admission_", "pillion_reviewed_pods_total", "pillion_injections_", "pillion_excepted_"}},
 	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_", "pillion_namespaced_"}},
-	{"Running pods", []string{"pillion_pods_missing", "pillion_pods_outdated", "pillion_coverage_"}},
+	{"Running pods", []string{"pillion_pods", "pillion_coverage_"}},
 	{"Events", []string{"pillion_events_"}},
 	{"A replica's state", []string{"pillion_ready", "pillion_unauthorized", "pillion_cache_", "pillion_build_", "pillion_config_", "pillion_memory_", "pillion_review_"}},
 	{"Enforcement and labels", []string{"pillion_enforcement_", "pillion_proof", "pillion_namespace_", "pillion_namespaces_"}},
@@ -337,13 +319,13 @@ const metricsIntroduction = "# Metrics\n\n" +
 	"The picture has the metrics of two replicas over a minute.\nGrafana draws it a little differently, and has more rows below.\n\n" +
 	"The API server may call Pillion several times for one pod, because another webhook changed it, or the label of its namespace changes.\n" +
 	"`pillion_admission_*` count calls.\n" +
-	"`pillion_pods_total` and `pillion_injections_total` count a pod once, when it gets its record, the annotation `pillion.dev/status`.\n\n" +
+	"`pillion_reviewed_pods_total` and `pillion_injections_total` count a pod once, when it gets its record, the annotation `pillion.dev/status`.\n\n" +
 	"No label has a value that grows with what tenants do: names of namespaces and of missing templates stand there for the 20 worst only.\n\n" +
 	"The metrics of every Go program, `go_*` and `process_*`, are there too, such as `process_resident_memory_bytes` and `process_cpu_seconds_total`.\n"
 
 // Alerts and commands tell a replica that proves nothing from one that does not say.
 func TestAReplicaThatIsToProveNothingSaysThatNothingIsProven(t *testing.T) {
-	for _, flags := range [][]string{{"--enforcement=Manual"}, {"--proof-namespace="}, nil} {
+	for _, flags := range [][]string{{"--proof-namespace="}, nil} {
 		_, registry := assembledReplica(t, flags...)
 		families, err := registry.Gather()
 		if err != nil {

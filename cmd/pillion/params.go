@@ -56,7 +56,7 @@ Namespace.`,
 			return nil
 		},
 		RunE:              c.run,
-		ValidArgsFunction: completeParams,
+		ValidArgsFunction: first(completeTemplates),
 	}
 	c.given.templateFlags(cmd)
 	c.given.clusterFlag(cmd)

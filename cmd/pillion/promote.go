@@ -13,10 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -25,10 +28,10 @@ import (
 
 // promoteCommand has the flags of the command.
 type promoteCommand struct {
-	canaryPlace
+	where     inspect.Place
+	prefix    string
 	templates []string
 	output    string
-	force     bool
 }
 
 func newPromoteCommand() *cobra.Command {
@@ -46,8 +49,7 @@ where it stopped.
 With -o yaml promote writes nothing: it prints the stable template to commit.
 With --templates as well it reads files and no cluster.
 
-A canary that does not compile is not promoted, nor is one that is stopped,
-without --force.`,
+A canary that does not compile, or is suspended, is not promoted.`,
 		Example: `  pillion promote fluent-bit-next
   pillion promote fluent-bit-next -o yaml --templates templates/`,
 		Args:              oneArg("promote takes the name of one canary"),
@@ -55,10 +57,10 @@ without --force.`,
 		ValidArgsFunction: first(completeTemplates),
 	}
 	f := cmd.Flags()
-	p.flags(f)
+	placeFlags(f, &p.where)
+	f.StringVar(&p.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	f.StringSliceVar(&p.templates, "templates", nil, "with -o yaml: read SidecarTemplates from this file or directory, and from no cluster (repeatable)")
 	outputFlag(f, &p.output, "", "yaml or json: print the stable template, and write nothing", "yaml", "json")
-	f.BoolVar(&p.force, "force", false, "promote a canary that is stopped")
 	return cmd
 }
 
@@ -74,7 +76,7 @@ func (p *promoteCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	of := canaryOf(canary)
+	of, _, _ := unstructured.NestedString(canary.Object, "spec", "canary", "of")
 	if of == "" {
 		return fmt.Errorf("the template %s is no canary: it has no spec.canary.of", args[0])
 	}
@@ -103,10 +105,11 @@ func (p *promoteCommand) source() (getTemplate, dynamic.ResourceInterface, error
 	if len(p.templates) > 0 {
 		return p.fromFiles, nil, nil
 	}
-	client, err := p.client()
+	cluster, err := openCluster(p.where)
 	if err != nil {
 		return nil, nil, err
 	}
+	client := cluster.Objects.Resource(schema.GroupVersionResource{Group: p.prefix, Version: v1alpha1.Version, Resource: store.Resource})
 	return func(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -151,44 +154,39 @@ func (p *promoteCommand) promoted(canary, stable *unstructured.Unstructured) (*u
 	own, _, _ := unstructured.NestedMap(stable.Object, "spec")
 	result := stable.DeepCopy()
 	result.Object["spec"] = templates.PromotedSpec(spec, own)
-	known, err := p.judge(canary)
-	if err != nil {
-		return nil, err
+	name := canary.GetName()
+	if suspended, _ := spec["suspend"].(bool); suspended {
+		return nil, fmt.Errorf("the canary %s is suspended. Promote it after you have taken spec.suspend away: kubectl patch sidecartemplates.%s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", name, p.prefix, name)
 	}
-	if known {
+	if ready := readyCondition(canary); ready != nil && ready.Status == metav1.ConditionTrue {
 		return result, nil
+	} else if ready != nil {
+		return nil, fmt.Errorf("the canary %s cannot be promoted: %s (%s)", name, ready.Message, ready.Reason)
 	}
 	for _, object := range []*unstructured.Unstructured{canary, result} {
 		text, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": object.GetName()}, "spec": object.Object["spec"]})
 		if err == nil {
 			// Lines are those of a text that nobody has.
-			_, _, err = templates.Compile(text, templates.Options{Prefix: p.prefix, Source: templates.ClusterSource + canary.GetName()})
+			_, _, err = templates.Compile(text, templates.Options{Prefix: p.prefix, Source: templates.ClusterSource + name})
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the canary %s cannot be promoted: %w", canary.GetName(), err)
+			return nil, fmt.Errorf("the canary %s cannot be promoted: %w", name, err)
 		}
 	}
 	return result, nil
 }
 
-// judge refuses a canary that its status speaks against. Known reports whether the status says that
-// it can stand in for the stable template.
-func (p *promoteCommand) judge(canary *unstructured.Unstructured) (known bool, err error) {
-	status, err := statusOf(canary)
-	if err != nil {
-		return false, nil //nolint:nilerr // it says nothing of the canary
+// readyCondition returns the condition Ready of a canary, nil if there is none for its newest generation.
+func readyCondition(canary *unstructured.Unstructured) *metav1.Condition {
+	var object v1alpha1.SidecarTemplate
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"status": canary.Object["status"]}, &object) != nil {
+		return nil
 	}
-	if stopped := meta.FindStatusCondition(status.Conditions, v1alpha1.Stopped); status.IsStopped(canary.GetGeneration()) && !p.force {
-		return false, fmt.Errorf("the canary %s is stopped: %s (%s). Change it, or promote it all the same with --force", canary.GetName(), stopped.Message, stopped.Reason)
-	}
-	ready := meta.FindStatusCondition(status.Conditions, store.Ready)
+	ready := meta.FindStatusCondition(object.Status.Conditions, store.Ready)
 	if ready == nil || ready.ObservedGeneration != canary.GetGeneration() {
-		return false, nil
+		return nil
 	}
-	if ready.Status != metav1.ConditionTrue {
-		return false, fmt.Errorf("the canary %s cannot be promoted: %s (%s)", canary.GetName(), ready.Message, ready.Reason)
-	}
-	return true, nil
+	return ready
 }
 
 // write updates the stable template, and deletes the canary.

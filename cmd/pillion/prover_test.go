@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
 	"github.com/pillion-dev/pillion/controller/namespaces"
@@ -51,10 +49,9 @@ func TestTheTemplateOfProofsIsThereWherePillionProvesAndInNoList(t *testing.T) {
 		args []string
 		want bool
 	}{
-		"Auto":                              {[]string{"--proof-namespace=own-proof"}, true},
-		"another prefix":                    {[]string{"--proof-namespace=own-proof", "--annotation-prefix=side.example.com"}, true},
-		"Auto without a namespace for them": {nil, false},
-		"Manual":                            {[]string{"--proof-namespace=own-proof", "--enforcement=Manual"}, false},
+		"a proof namespace":   {[]string{"--proof-namespace=own-proof"}, true},
+		"another prefix":      {[]string{"--proof-namespace=own-proof", "--annotation-prefix=side.example.com"}, true},
+		"no namespace for it": {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := running(t, append(test.args, "--library=environment")...).Snapshot()
@@ -85,44 +82,18 @@ func TestNobodysTemplateTakesTheNameOfTheTemplateOfProofs(t *testing.T) {
 	if listed := withoutProof(set); listed.Len() != 1 {
 		t.Error("the list says nothing of the template that has no effect")
 	}
-	// With Manual the name is free.
-	e, ok := running(t, "--proof-namespace=own-proof", "--enforcement=Manual", "--templates="+dir).Snapshot().Get(proof.Template)
+	// Where nothing is proven the name is free.
+	e, ok := running(t, "--templates="+dir).Snapshot().Get(proof.Template)
 	if err := errors.Join(e.Err); !ok || err != nil {
-		t.Errorf("with --enforcement=Manual: %t, %v", ok, err)
+		t.Errorf("without a proof namespace: %t, %v", ok, err)
 	}
 }
 
-func TestNoMessageOffersTheTemplatesOfProofs(t *testing.T) {
+func TestNoMessageOffersTheTemplateOfProofs(t *testing.T) {
 	set := running(t, "--proof-namespace=own-proof", "--library=environment").Snapshot()
 	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"pillion.dev/inject": "unknown"}}, "spec": map[string]any{}}
 	out, err := injector.NewPipeline(injector.Config{}).Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Templates: set, Namespace: templates.Namespace{Name: "shop"}})
 	if err != nil || !strings.Contains(out.Message, "there are: environment (") {
 		t.Errorf("%v: %s", err, out.Message)
-	}
-}
-
-// The API server gives a pod its UID between the two calls: then the sidecar is missing that nobody gave to it.
-func TestABarePodIsInjectedByNobodyAndRefusedAtTheEnd(t *testing.T) {
-	set := running(t, "--proof-namespace=own-proof").Snapshot()
-	pipeline := injector.NewPipeline(injector.Config{Prefix: "pillion.dev", Namespace: "own"})
-	for namespace, refused := range map[string]bool{"own-proof": true, "shop": false} {
-		pod, err := runtime.DefaultUnstructuredConverter.ToUnstructured(proof.Bare("pillion.dev"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := injector.Request{Operation: "CREATE", Pod: pod, Templates: set, Namespace: templates.Namespace{Name: namespace, Labels: map[string]string{
-			"kubernetes.io/metadata.name": namespace, "pillion.dev/injection": "enforced", "pillion.dev/required": "true",
-		}}}
-		if out, err := pipeline.Inject(t.Context(), r); err != nil || !out.Allowed || len(out.Operations) > 0 {
-			t.Errorf("%s: %v, allowed %t: %s %v", namespace, err, out.Allowed, out.Message, out.Operations)
-		}
-		pod["metadata"].(map[string]any)["uid"] = "1"
-		out, err := pipeline.Verify(t.Context(), r)
-		if err != nil || out.Allowed == refused || refused && !proof.Refused(&apierrors.StatusError{ErrStatus: *out.Code.Refusal(out.Message)}) {
-			t.Errorf("%s: %v, allowed %t: %s", namespace, err, out.Allowed, out.Message)
-		}
-	}
-	if _, ok := running(t, "--proof-namespace=own-proof", "--keep-required-label=false").Snapshot().Get(proof.RequiredTemplate); ok {
-		t.Error("the template is there, and nobody verifies")
 	}
 }

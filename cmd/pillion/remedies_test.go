@@ -19,7 +19,7 @@ var verb = regexp.MustCompile(`%(\[\d+\])?[.\d]*[a-zA-Z]`)
 // A command is a remedy if it changes something; others look, or are named without saying what to do.
 var (
 	command = regexp.MustCompile(`^(kubectl %|(kubectl|helm|pillion)( -n \S+)? [a-z])`)
-	looking = regexp.MustCompile(`^(kubectl|helm|pillion)( -n \S+)? (get|describe|logs|port-forward|top|auth|explain|version|cluster-info|config|status|certs list|prove|lint|inject|uninject|params|library|fn|check|rollout status)\b|^kubectl pillion explain|--dry-run(=server.*)?$|^(kubectl|helm) [a-z]+$|^pillion policy$`)
+	looking = regexp.MustCompile(`^(kubectl|helm|pillion)( -n \S+)? (get|describe|logs|port-forward|top|auth|explain|version|cluster-info|config|status|lint|inject|uninject|params|library|fn|check|rollout status)\b|^kubectl pillion explain|--dry-run(=server.*)?$|^(kubectl|helm) [a-z]+$|^pillion policy$`)
 	spans   = regexp.MustCompile("`` (.+?) ``|`([^`]+)`")
 
 	codeBlock = regexp.MustCompile("(?s)```.*?```")

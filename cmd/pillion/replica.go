@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/certs"
-	"github.com/pillion-dev/pillion/controller/canary"
 	"github.com/pillion-dev/pillion/controller/clientset"
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
@@ -61,11 +59,10 @@ type replica struct {
 
 	// By review: how pods are judged.
 	recorder *events.Recorder
-	refusals *canary.Refusals
 	pods     webhook.Pods
 
 	// By write: what is written to the cluster.
-	prover  *proof.Prover // nil where nothing is to be proven
+	prover  *proof.Prover
 	counter *usage.Counter
 	inUse   []webhook.Check
 	leaving *leaving
@@ -149,11 +146,8 @@ func (r *replica) follow(cmd *cobra.Command) error {
 func (r *replica) readTemplates() error {
 	c := r.c
 	options := store.Options{Compile: r.compile, Named: r.named, Logger: r.logger("templates")}
-	if c.proves() { // first, so that the names are nobody else's
+	if c.proves() { // first, so that the name is nobody else's
 		options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.Manifest(c.Prefix, c.ProofNamespace)))
-		if c.KeepRequired {
-			options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.RequiredManifest(c.Prefix, c.ProofNamespace)))
-		}
 	}
 	if len(c.Library) > 0 {
 		source, err := store.Library(r.compile.Values, c.Library...)
@@ -207,9 +201,8 @@ func (r *replica) review() {
 	})
 	r.registry.MustRegister(r.recorder.Collector())
 	r.run(r.recorder.Run)
-	r.refusals = canary.NewRefusals(time.Now)
 	r.pods = webhook.Pods{
-		Judged: r.refusals.Note, Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
+		Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
 		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before,
 	}
 }
@@ -234,7 +227,7 @@ func (r *replica) mayWrite() error {
 // write makes what writes to the cluster, and what counts for it.
 func (r *replica) write() {
 	r.prove()
-	r.registry.MustRegister(r.prover) // where there is none, nothing is proven
+	r.registry.MustRegister(r.prover)
 	r.countUsage()
 	r.gateUpgrades()
 	r.leaving = newLeaving(r.metadata, r.c, labelRemover(r.unlimited, r.c.Prefix, false), r.logger("uninstall"))
@@ -251,7 +244,6 @@ func (r *replica) write() {
 	}
 	r.label()
 	r.countPods()
-	r.stopCanaries()
 }
 
 // listen makes the server.
@@ -295,7 +287,7 @@ func (r *replica) handle(reviews webhook.Options) {
 		guard.Workloads, previews.Workloads = w.Naming, w.In
 	}
 	r.handlers = map[string]http.Handler{
-		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.enforcement, r.set.Snapshot), r.leaving}),
+		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.prover.Proven, r.set.Snapshot), r.leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		"/uninstall":                 middleware.Handler(r.leaving),
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -15,7 +14,6 @@ import (
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -31,14 +29,14 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [TEMPLATE|NAMESPACE]",
 		Short: "Show what is missing, and which pods lack a sidecar",
-		Long: `Status asks every replica, through the API server, reads the webhook
-configurations, and compares the running pods with what they would get if they
-were created now. You need the permissions to list pods in Pillion's namespace,
-to get pods/proxy there, and to list webhook configurations; for the pods, to
-read Pillion's Deployment and ConfigMaps and the SidecarTemplates, and to list
+		Long: `Status asks every replica, through the API server, and compares the running
+pods with what they would get if they were created now. You need the permissions
+to list pods in Pillion's namespace, and to get pods/proxy there; for the pods,
+to read Pillion's Deployment, ConfigMaps and SidecarTemplates, and to list
 namespaces, pods and events. A missing one is named, with the command that
-grants it. The exit code is 1 if something is missing in the installation, or
-cannot be read; pods that lack a sidecar do not count for it.
+grants it. The exit code is 1 if a replica lacks something, or something cannot
+be read; pods that lack a sidecar do not count for it. 'pillion check' looks at
+the whole installation.
 
 With the name of a namespace, or -n, status shows its pods by workload; with the
 name of a template, what concerns the template. ns/NAME and sct/NAME say which
@@ -53,8 +51,7 @@ is from Pillion's events, which API servers keep for an hour.
 The replicas are the running pods of the namespace with a container called
 pillion. Pods that are being deleted are left out; pods that do not run are
 named. If two releases share a namespace, --pillion-selector tells their pods
-apart. The output lists the webhook configurations that the replicas name, and
-all others that call the same Service.`,
+apart.`,
 		Example: `  pillion status
   pillion status shop
   pillion status sct/fluent-bit -o json
@@ -89,11 +86,9 @@ type statusReport struct {
 	// Warnings are about what does no harm now.
 	Warnings []string `json:"warnings,omitempty"`
 	// Target is what the argument names, as sct/NAME or ns/NAME.
-	Target         string              `json:"target,omitempty"`
-	Replicas       []state.Replica     `json:"replicas"`
-	Configurations []configuration     `json:"configurations,omitempty"`
-	Canaries       []canaryReport      `json:"canaries,omitempty"`
-	Pods           *inspect.PodsReport `json:"pods,omitempty"`
+	Target   string              `json:"target,omitempty"`
+	Replicas []state.Replica     `json:"replicas"`
+	Pods     *inspect.PodsReport `json:"pods,omitempty"`
 	// PodsUnknown says why no pods were compared.
 	PodsUnknown string `json:"podsUnknown,omitempty"`
 	// Notes say where what follows may be wrong.
@@ -132,18 +127,8 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil && (len(args) > 0 || c.namespace != "") {
 		return err
 	}
-	r, problem := reportOn(ctx, cluster, inspect.AskAll(ctx, replicas), of)
-	if problem != nil {
-		return problem
-	}
+	r := reportOn(cluster.Namespace, inspect.AskAll(ctx, replicas), of)
 	r.general = notRunning
-	if of.Namespace == "" {
-		var set *templates.Set
-		if live != nil {
-			set = live.Templates
-		}
-		r.Canaries = canariesOf(r.Replicas, set, of.Template)
-	}
 	if err == nil {
 		r.general = append(r.general, live.Unaccepted(ctx, of)...)
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(r.Replicas, live.Templates, version)
@@ -154,7 +139,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if c.output == "json" {
 		err = show.JSON(cmd.OutOrStdout(), r)
 	} else {
-		_, err = io.WriteString(show.Writer(cmd.OutOrStdout()), r.text(cluster.Namespace, of))
+		_, err = io.WriteString(show.Writer(cmd.OutOrStdout()), r.text(of))
 	}
 	if err == nil && (!r.Sound || r.Pods == nil) {
 		err = errRefused
@@ -162,24 +147,17 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// reportOn returns what the replicas say. For the whole cluster, it reads the webhook configurations.
-func reportOn(ctx context.Context, cluster *inspect.Cluster, replicas []state.Replica, of inspect.Target) (statusReport, error) {
-	r := statusReport{
-		Problems: append([]string{}, inspect.Problems(cluster.Namespace, replicas)...), Warnings: inspect.Warnings(replicas),
+// reportOn returns what the replicas say. Namespace is Pillion's own.
+func reportOn(namespace string, replicas []state.Replica, of inspect.Target) statusReport {
+	problems := append([]string{}, inspect.Problems(namespace, replicas)...)
+	return statusReport{
+		Sound: len(problems) == 0, Problems: problems, Warnings: inspect.Warnings(replicas),
 		Replicas: append([]state.Replica{}, replicas...), Target: of.String(), Next: []string{},
 	}
-	r.Sound = len(r.Problems) == 0
-	if of != (inspect.Target{}) {
-		return r, nil
-	}
-	var err error
-	r.Configurations, err = configurationsOf(ctx, cluster, replicas)
-	r.Sound = r.Sound && complete(r.Configurations)
-	return r, err
 }
 
-// text returns the report for people. Namespace is Pillion's own.
-func (r statusReport) text(namespace string, of inspect.Target) string {
+// text returns the report for people.
+func (r statusReport) text(of inspect.Target) string {
 	var out strings.Builder
 	lines := slices.Concat(r.general, r.Problems)
 	if of == (inspect.Target{}) {
@@ -192,10 +170,8 @@ func (r statusReport) text(namespace string, of inspect.Target) string {
 	case of.Template != "":
 		writeTemplates(&out, r.Replicas, of.Template)
 	case of.Namespace == "" && len(r.Replicas) > 0:
-		r.writeCertificates(&out, namespace, time.Now())
 		writeReplicas(&out, r.Replicas)
 	}
-	writeCanaries(&out, r.Canaries)
 	if r.Pods == nil {
 		fmt.Fprintf(&out, "\npods: not compared: %s\n", r.PodsUnknown)
 		return out.String()
@@ -213,16 +189,12 @@ func (r statusReport) text(namespace string, of inspect.Target) string {
 // writeReplicas prints the templates that the replicas apply, and what else they say of
 // themselves: the ages of their caches, and whether they have proven that pods reach them.
 func writeReplicas(out *strings.Builder, all []state.Replica) {
-	out.WriteByte('\n')
 	writeTemplates(out, all, "")
 	var rows []string
 	for _, a := range all {
 		var parts []string
 		for _, cache := range slices.Sorted(maps.Keys(a.CacheAgeSeconds)) {
 			parts = append(parts, fmt.Sprintf("%s %s", cache, time.Duration(a.CacheAgeSeconds[cache]*float64(time.Second)).Round(100*time.Millisecond)))
-		}
-		if len(parts) == 0 && a.EnforcementProven == nil {
-			continue
 		}
 		proof := "unknown"
 		if p := a.EnforcementProven; p != nil && *p {
@@ -232,9 +204,7 @@ func writeReplicas(out *strings.Builder, all []state.Replica) {
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s", a.Name, cmp.Or(strings.Join(parts, ", "), "-"), proof))
 	}
-	if len(rows) > 0 {
-		inspect.WriteTable(out, "\nREPLICA\tAGE OF CACHES\tENFORCEMENT", rows)
-	}
+	inspect.WriteTable(out, "\nREPLICA\tAGE OF CACHES\tENFORCEMENT", rows)
 }
 
 // writeTemplates prints each template with its hash, and how many replicas apply it: more than

@@ -54,6 +54,7 @@ type look struct {
 	// are any. Outdated has those that lack none, and have one in another version or with other
 	// parameters.
 	missing, outdated map[string]int
+	versions          versions
 	// tooLarge are the pods that were not looked at.
 	tooLarge int
 }
@@ -103,14 +104,15 @@ func (c *Counter) note(found *look, err error) {
 		c.options.Logger.Warn("counting the pods that lack a sidecar failed; Pillion tries again later", "error", err)
 	case !c.said:
 		c.last, c.said = nil, true
-		c.options.Logger.Warn("missing permission: the verb list on the resource pods, in all namespaces. So pillion_pods_missing_injection and pillion_pods_outdated are not counted. "+
+		c.options.Logger.Warn("missing permission: the verb list on the resource pods, in all namespaces. So running pods are not counted. "+
 			"The chart grants it with coverage.enabled=true and rbac.create=true, and not with rbac.hardened=true. To do without: coverage.enabled=false", "error", err)
 	}
 }
 
 // look looks at the pods of the namespaces in which API servers call Pillion.
 func (c *Counter) look(ctx context.Context) (*look, error) {
-	found, set := &look{missing: map[string]int{}, outdated: map[string]int{}}, c.options.Templates()
+	set := c.options.Templates()
+	found := &look{missing: map[string]int{}, outdated: map[string]int{}, versions: newVersions(set)}
 	var spent time.Duration
 	for _, list := range c.lists() {
 		var last string
@@ -131,6 +133,7 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 			if err != nil {
 				return err
 			}
+			found.versions.add(set, pod, s.Templates, began)
 			switch {
 			case s.Has(drift.Missing):
 				found.missing[ns.Name]++

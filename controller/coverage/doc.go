@@ -1,5 +1,5 @@
 // Package coverage looks at the pods of a cluster: which of them lack a sidecar that they would
-// get now, or have it in another version.
+// get now, have it in another version, or are not ready.
 //
 // In: lists of pods, page by page, and the namespaces and templates in force. Out: the pods of a
 // list, one after the other ([List.Each]), and the metrics of a [Counter], which looks at the pods

@@ -15,6 +15,9 @@ var (
 		"Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
 	outdated = prometheus.NewDesc("pillion_pods_outdated",
 		"Running pods that Pillion would write otherwise if they were created now. The worst 20 namespaces have their names, the rest are together as (others).", []string{"pod_namespace"}, nil)
+	pods = prometheus.NewDesc("pillion_pods",
+		"Pods with a template by version. ready is true for a pod with the condition Ready whose containers have not restarted for 10 minutes.",
+		[]string{"template", "version", "ready"}, nil)
 	lookedAt = prometheus.NewDesc("pillion_coverage_last_success_timestamp_seconds",
 		"When this replica last looked at all pods, in seconds since 1970. Absent until the first look, and where the right to list pods is missing.", nil, nil)
 	left = prometheus.NewDesc("pillion_coverage_skipped_pods",
@@ -23,7 +26,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (c *Counter) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{missing, outdated, lookedAt, left} {
+	for _, d := range []*prometheus.Desc{missing, outdated, pods, lookedAt, left} {
 		to <- d
 	}
 }
@@ -45,6 +48,10 @@ func (c *Counter) Collect(to chan<- prometheus.Metric) {
 			gauge(desc, float64(counts[name]), name)
 		}
 		gauge(desc, float64(rest), Others)
+	}
+	for of, n := range last.versions {
+		gauge(pods, float64(n.ready), of.template, of.name, "true")
+		gauge(pods, float64(n.notReady), of.template, of.name, "false")
 	}
 	gauge(lookedAt, float64(last.at.UnixMilli())/1000)
 	gauge(left, float64(last.tooLarge))

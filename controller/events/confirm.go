@@ -16,9 +16,6 @@ import (
 // namespace. It believes nothing that a review says. It returns false if the namespace does not
 // exist.
 func (r *Recorder) regarding(ctx context.Context, n note) (corev1.ObjectReference, bool, error) {
-	if n.about.Name != "" {
-		return n.about, true, nil
-	}
 	uid, ok, err := r.namespace(ctx, n.namespace)
 	if !ok || err != nil {
 		return corev1.ObjectReference{}, false, err

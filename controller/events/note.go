@@ -23,11 +23,10 @@ const (
 	maxUID  = 128
 )
 
-// What Pillion did to the pod of an event, or to the template, in the event's field action.
+// What Pillion did to the pod of an event, in the event's field action.
 const (
 	actionRefuse = "Refuse"
 	actionAdmit  = "Admit"
-	actionStop   = "Stop"
 )
 
 // note is an event that is not confirmed yet. It is small: the queue holds no pods.
@@ -42,8 +41,6 @@ type note struct {
 	// owner is the controller that the review names, of a kind that creates pods. Its zero
 	// value means none.
 	owner corev1.ObjectReference
-	// about is the template that the event is about. Its zero value means none.
-	about corev1.ObjectReference
 }
 
 // noteOf reads an event. It returns false for one that nobody has to be told.
@@ -56,15 +53,12 @@ func noteOf(e Event, now time.Time) (note, bool) {
 		e.Code = InjectionNote
 	}
 	action := actionAdmit
-	switch {
-	case e.About.Name != "":
-		action = actionStop
-	case e.Refused:
+	if e.Refused {
 		action = actionRefuse
 	}
 	// A copy: a part of a message would keep all of it in memory.
 	message := strings.Clone(clip(e.Message, maxNote))
-	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, count: 1, at: now, owner: owner, about: e.About}, true
+	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, count: 1, at: now, owner: owner}, true
 }
 
 // controllerOf returns the controller that the pod names as its owner, if it is of a kind of
@@ -81,7 +75,7 @@ func controllerOf(e Event) (ref corev1.ObjectReference, controlled bool) {
 
 // key is the same for equal events.
 func (n note) key() string {
-	return strings.Join([]string{n.namespace, n.about.Name, string(n.about.UID), n.owner.APIVersion, n.owner.Kind, n.owner.Name, string(n.owner.UID), string(n.code), n.action, n.says()}, "\x00")
+	return strings.Join([]string{n.namespace, n.owner.APIVersion, n.owner.Kind, n.owner.Name, string(n.owner.UID), string(n.code), n.action, n.says()}, "\x00")
 }
 
 // says is what an event says but for what there is to choose from, which changes with others'
@@ -110,10 +104,7 @@ func (n note) event(regarding corev1.ObjectReference, o Options) *eventsv1.Event
 	if n.count > 1 {
 		e.Series = n.series(n.count)
 	}
-	end := ""
-	if n.about.Name == "" {
-		end = " (why: " + explained(regarding, o.Explain) + ")"
-	}
+	end := " (why: " + explained(regarding, o.Explain) + ")"
 	e.Note = clip(n.message, maxNote-len(end)) + end
 	return e
 }

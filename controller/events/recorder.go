@@ -59,9 +59,6 @@ type Event struct {
 	Namespace string
 	// Pod is the pod of the review as decoded JSON.
 	Pod map[string]any
-	// About is a template that the event is about, and no pod. It is known to exist. The namespace is
-	// then that of events about objects that are in none.
-	About corev1.ObjectReference
 	// Code is [InjectionNote], or a reason code that has an event type.
 	Code    reason.Code
 	Message string
@@ -158,9 +155,6 @@ func (r *Recorder) count(outcome string) { r.outcomes.WithLabelValues(outcome).I
 
 // Record queues one event. It does nothing on a dry run, and never blocks.
 func (r *Recorder) Record(e Event) {
-	if e.About.Name != "" {
-		e.Namespace = metav1.NamespaceDefault
-	}
 	if e.DryRun || len(e.Namespace) > validation.DNS1123LabelMaxLength || len(validation.IsDNS1123Label(e.Namespace)) > 0 {
 		return
 	}

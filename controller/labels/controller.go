@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/reconcile"
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/controller/waiting"
@@ -43,8 +42,9 @@ const (
 
 // Options are what [New] needs. All fields are required.
 type Options struct {
-	Rules       Rules
-	Enforcement func() proof.Enforcement
+	Rules Rules
+	// Proven reports whether Pillion has proven that it works.
+	Proven func() bool
 	// Templates returns the set in force.
 	Templates func() *templates.Set
 	// Namespaces are those in a cache that are not being deleted. The maps of one hold until the
@@ -203,7 +203,7 @@ func (c *Controller) look(ns Namespace, changed bool) found {
 	if !Knows(set, ns) {
 		return found{next: reconcile.Never}
 	}
-	changes, keys := c.options.Rules.Changes(set, c.options.Enforcement(), ns), c.options.Rules.Keys()
+	changes, keys := c.options.Rules.Changes(set, c.options.Proven(), ns), c.options.Rules.Keys()
 	f := found{Namespace: ns, rank: usual}
 	if !slices.ContainsFunc(changes, func(c Change) bool { return !c.TakesOff() }) {
 		f.rank = takesOff

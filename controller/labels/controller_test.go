@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/logtest"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -192,9 +191,9 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
 	r := &replica{set: set, ready: ready, log: &logtest.Log{}}
 	r.Controller = New(Options{
 		Rules: Rules{Excluded: []string{"kube-system"}, Required: true}, Namespaces: w.All, Namespace: w.Cached, Write: w.write,
-		Enforcement: func() proof.Enforcement { return proof.Enforcement{} },
-		Templates:   func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
-		Ready:       func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
+		Proven:    func() bool { return false },
+		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
+		Ready:     func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
 		Held: func(namespace, label string, _ error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -549,7 +548,7 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 			w.mu.Unlock()
 			pass(2 * lastPauseOff)
 			for _, ns := range w.List() {
-				if left := (Rules{Required: true}).Changes(replicas[0].set, proof.Enforcement{}, ns); len(left) > 0 {
+				if left := (Rules{Required: true}).Changes(replicas[0].set, false, ns); len(left) > 0 {
 					t.Fatalf("the namespace %s with the labels %v still wants %v", ns.Name, ns.Labels, left)
 				}
 			}

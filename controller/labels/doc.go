@@ -20,5 +20,5 @@
 //   - Where somebody undoes a write, the next write waits, and longer where the label is taken
 //     off: replicas of two versions disagree while one replaces the other.
 //
-// Imports: controller/proof, controller/reconcile, controller/rights, injector/policy, templates, and the metadata client of client-go.
+// Imports: controller/reconcile, controller/rights, injector/policy, templates, and the metadata client of client-go.
 package labels

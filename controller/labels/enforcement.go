@@ -7,26 +7,31 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Match chooses the templates that have a namespace enforced by their match alone, so that
-// nobody in the namespace asked.
-type Match string
+// Enforcement chooses the namespaces that Pillion enforces once it has proven that it works.
+type Enforcement string
 
-// The choices. A namespace that asks by its annotation is enforced with each of them.
+// The choices.
 const (
-	MatchRequired Match = "Required"
-	MatchAll      Match = "All"
-	MatchNone     Match = "None"
+	// EnforceRequired: namespaces that a required template selects.
+	EnforceRequired Enforcement = "Required"
+	// EnforceAsked: those, and namespaces that ask by their annotation.
+	EnforceAsked Enforcement = "Asked"
+	// EnforceNone: none.
+	EnforceNone Enforcement = "None"
 )
 
-// mayEnforce reports whether a namespace may be enforced in which this asks for sidecars.
-func (r Rules) mayEnforce(by Asker) bool {
-	switch by {
-	case RequiredMatch:
-		return r.Match != MatchNone
-	case OtherMatch:
-		return r.Match == MatchAll
+// Enforcements are the choices.
+var Enforcements = []string{string(EnforceRequired), string(EnforceAsked), string(EnforceNone)}
+
+// Includes reports whether a namespace may be enforced in which this asks for sidecars.
+func (e Enforcement) Includes(by Asker) bool {
+	switch e {
+	case EnforceNone:
+		return false
+	case EnforceAsked:
+		return by == Annotation || by == RequiredMatch
 	default:
-		return true
+		return by == RequiredMatch
 	}
 }
 
@@ -39,8 +44,8 @@ const (
 	// OtherMatch is the match of a template that is not required, RequiredMatch that of one
 	// that is.
 	OtherMatch
-	RequiredMatch
 	Annotation
+	RequiredMatch
 )
 
 // AskedBy returns what asks for sidecars in a namespace.
@@ -48,10 +53,10 @@ func AskedBy(set *templates.Set, ns templates.Namespace, prefix string) Asker {
 	value, there := ns.Annotations[templates.InjectKey(prefix)]
 	ask, err := policy.ParseAsk(value, there, policy.Namespace)
 	switch {
-	case err != nil, ask.Mode != policy.Out && ask.Mode != policy.Absent: // of a mistake a pod is told
-		return Annotation
 	case set.VerifiedIn(ns):
 		return RequiredMatch
+	case err != nil, ask.Mode != policy.Out && ask.Mode != policy.Absent: // of a mistake a pod is told
+		return Annotation
 	case ask.Mode != policy.Out && set.MatchedIn(ns):
 		return OtherMatch
 	default:

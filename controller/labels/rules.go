@@ -3,7 +3,6 @@ package labels
 import (
 	"slices"
 
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -33,9 +32,8 @@ type Rules struct {
 	Excluded []string
 	// Required: the label PREFIX/required is managed, too.
 	Required bool
-	// Match says which namespaces may be enforced that only the match of a template selects.
-	// Default: [MatchRequired].
-	Match Match
+	// Enforcement says which namespaces become enforced. Default: [EnforceRequired].
+	Enforcement Enforcement
 }
 
 // Change is a label that has to change.
@@ -66,8 +64,8 @@ func Knows(set *templates.Set, ns Namespace) bool {
 
 // Changes returns the labels of a namespace that are not what they should be. A value of the
 // injection label that somebody set by hand stays. Nobody can set the required label to
-// anything else.
-func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []Change {
+// anything else. Proven: Pillion has proven that it works, so namespaces may become enforced.
+func (r Rules) Changes(set *templates.Set, proven bool, ns Namespace) []Change {
 	if slices.Contains(r.Excluded, ns.Name) {
 		return nil
 	}
@@ -82,7 +80,7 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 		}
 	}
 	if key := templates.InjectionLabel(r.Prefix); !slices.Contains(ns.ByHand, key) {
-		add(key, r.injection(set, e, ns))
+		add(key, r.injection(set, proven, ns))
 	}
 	if r.Required {
 		want := ""
@@ -96,14 +94,14 @@ func (r Rules) Changes(set *templates.Set, e proof.Enforcement, ns Namespace) []
 
 // injection returns the value that the injection label of a namespace should have, "" for none:
 // enabled, or enforced, where the namespace's annotation asks, or a template selects it.
-func (r Rules) injection(set *templates.Set, e proof.Enforcement, ns Namespace) string {
+func (r Rules) injection(set *templates.Set, proven bool, ns Namespace) string {
 	has, by := ns.Labels[templates.InjectionLabel(r.Prefix)], AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)
 	switch {
 	case has == templates.InjectionDisabled: // only hands set it
 		return has
 	case by == Nothing:
 		return ""
-	case r.mayEnforce(by) && (e.Enforce || has == templates.InjectionEnforced && !e.TakeBack):
+	case r.Enforcement.Includes(by) && (proven || has == templates.InjectionEnforced):
 		return templates.InjectionEnforced
 	default:
 		return templates.InjectionEnabled
@@ -118,9 +116,9 @@ func (r Rules) injection(set *templates.Set, e proof.Enforcement, ns Namespace) 
 // The injection label becomes enabled, and no more: a right to write a namespace is no right to
 // enforce. But a write that takes off what Pillion enforced gets it back. With enabled, pods would
 // be created without their sidecars while Pillion is away.
-func (r Rules) InWrite(set *templates.Set, e proof.Enforcement, ns, before Namespace) []Change {
+func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []Change {
 	var changes []Change
-	for _, c := range r.Changes(set, e, ns) {
+	for _, c := range r.Changes(set, proven, ns) {
 		if c.TakesOff() {
 			continue
 		}
@@ -130,7 +128,7 @@ func (r Rules) InWrite(set *templates.Set, e proof.Enforcement, ns, before Names
 			}
 			ours := !slices.Contains(before.ByHand, c.Key) && !slices.Contains(before.Forged, c.Key)
 			c.Value = templates.InjectionEnabled
-			if ours && before.Labels[c.Key] == templates.InjectionEnforced && !e.TakeBack {
+			if ours && before.Labels[c.Key] == templates.InjectionEnforced && r.Enforcement.Includes(AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)) {
 				c.Value = templates.InjectionEnforced
 			}
 		}

@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
@@ -94,7 +93,7 @@ func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
 		"another release's prefix":         {other, namespace("shop", "team=payments"), "true"},
 		"another release's label is there": {other, namespace("shop", "team=web", key+"=true"), ""},
 	} {
-		if got := said(of(templates.RequiredLabel(c.by.Prefix), c.by.Changes(c.by.set, proof.Enforcement{}, c.ns))); got != c.want {
+		if got := said(of(templates.RequiredLabel(c.by.Prefix), c.by.Changes(c.by.set, false, c.ns))); got != c.want {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 	}
@@ -153,7 +152,7 @@ func TestWithoutTheLabelThereIsNothingToVerify(t *testing.T) {
 	for range 150 {
 		set, next := random(t, r)
 		ns := next()
-		ns = apply(ns, Rules{Required: true}.Changes(set, proof.Enforcement{}, ns))
+		ns = apply(ns, Rules{Required: true}.Changes(set, false, ns))
 		pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
 		if err != nil {
 			t.Fatal(err)
@@ -180,20 +179,20 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 150 {
 		set, next := random(t, r)
-		rules, e := Rules{Required: true}, proof.Enforcement{Enforce: r.IntN(2) == 0}
+		rules, proven := Rules{Required: true, Enforcement: EnforceAsked}, r.IntN(2) == 0
 		ns := next()
-		if left := rules.Changes(set, e, apply(ns, rules.Changes(set, e, ns))); len(left) != 0 {
+		if left := rules.Changes(set, proven, apply(ns, rules.Changes(set, proven, ns))); len(left) != 0 {
 			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
 		}
-		inWrite := rules.InWrite(set, e, ns, Namespace{})
+		inWrite := rules.InWrite(set, proven, ns, Namespace{})
 		if slices.ContainsFunc(inWrite, Change.TakesOff) {
 			t.Fatalf("a write takes a label off: %v", inWrite)
 		}
 		after := apply(ns, inWrite)
-		if again := rules.InWrite(set, e, after, ns); len(again) != 0 {
+		if again := rules.InWrite(set, proven, after, ns); len(again) != 0 {
 			t.Fatalf("a write that was corrected is corrected again: %v", again)
 		}
-		for _, c := range rules.Changes(set, e, after) {
+		for _, c := range rules.Changes(set, proven, after) {
 			if !c.TakesOff() && c.Value != templates.InjectionEnforced {
 				t.Fatalf("after a write the namespace with the labels %v lacks %v", after.Labels, c)
 			}
@@ -228,73 +227,74 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		return n
 	}
 	type when struct {
-		proof.Enforcement
-		match Match
+		proven bool
+		Enforcement
 	}
-	open, enforce, takeBack := when{}, when{Enforcement: proof.Enforcement{Enforce: true}}, when{Enforcement: proof.Enforcement{TakeBack: true}}
-	all, none := when{proof.Enforcement{Enforce: true}, MatchAll}, when{proof.Enforcement{Enforce: true}, MatchNone}
+	open, required, asked, none := when{false, EnforceAsked}, when{true, ""}, when{true, EnforceAsked}, when{true, EnforceNone}
 	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
 	for why, c := range map[string]struct {
 		ns   Namespace
 		when when
 		want string
 	}{
-		"never asked":                              {ns(""), enforce, ""},
+		"never asked":                              {ns(""), asked, ""},
 		"asks":                                     {ns("logs"), open, "enabled"},
 		"asks for what there is not":               {ns("nothing"), open, "enabled"},
 		"asks for true":                            {ns("true"), open, "enabled"},
 		"asks in a way that nobody understands":    {ns("a b"), open, "enabled"},
 		"asks with an empty value":                 {ns(" "), open, "enabled"},
-		"says false":                               {ns("false"), enforce, ""},
-		"says false and is selected":               {ns("false", "team=web"), enforce, ""},
+		"says false":                               {ns("false"), asked, ""},
+		"says false and is selected":               {ns("false", "team=web"), asked, ""},
 		"says false, and a template is required":   {ns("false", "team=payments"), open, "enabled"},
 		"is selected":                              {ns("", "team=web"), open, "enabled"},
 		"is selected by a required template":       {ns("", "team=payments"), open, "enabled"},
 		"is selected by a suspended template":      {ns("", "team=sales"), open, ""},
-		"asks, proven":                             {ns("logs"), enforce, "enforced"},
-		"asks, and no match enforces":              {ns("logs"), none, "enforced"},
-		"is selected, proven":                      {ns("", "team=web"), enforce, "enabled"},
-		"is selected and asks, proven":             {ns("logs", "team=web"), enforce, "enforced"},
-		"is selected, and every match enforces":    {ns("", "team=web"), all, "enforced"},
-		"is selected, and no match enforces":       {ns("", "team=web"), none, "enabled"},
-		"is selected, and was enforced":            {ns("", "team=web", enforced), enforce, "enabled"},
-		"required, proven":                         {ns("", "team=payments"), enforce, "enforced"},
-		"required, and every match enforces":       {ns("", "team=payments"), all, "enforced"},
-		"required, and no match enforces":          {ns("", "team=payments"), none, "enabled"},
-		"required and says false, proven":          {ns("false", "team=payments"), enforce, "enforced"},
-		"was enforced, and no match enforces":      {ns("", "team=payments", enforced), none, "enabled"},
-		"asks and enabled, proven":                 {ns("logs", enabled), enforce, "enforced"},
-		"asks and enforced, proven":                {ns("logs", enforced), enforce, ""},
+		"asks, Required":                           {ns("logs"), required, "enabled"},
+		"asks, Asked":                              {ns("logs"), asked, "enforced"},
+		"asks, None":                               {ns("logs"), none, "enabled"},
+		"is selected, Required":                    {ns("", "team=web"), required, "enabled"},
+		"is selected, Asked":                       {ns("", "team=web"), asked, "enabled"},
+		"is selected and asks, Asked":              {ns("logs", "team=web"), asked, "enforced"},
+		"is selected, and was enforced":            {ns("", "team=web", enforced), asked, "enabled"},
+		"required, Required":                       {ns("", "team=payments"), required, "enforced"},
+		"required, Asked":                          {ns("", "team=payments"), asked, "enforced"},
+		"required, None":                           {ns("", "team=payments"), none, "enabled"},
+		"required and asks, Required":              {ns("logs", "team=payments"), required, "enforced"},
+		"required and says false, Required":        {ns("false", "team=payments"), required, "enforced"},
+		"required and enforced, not proven yet":    {ns("", "team=payments", enforced), when{}, ""},
+		"was enforced, None":                       {ns("", "team=payments", enforced), none, "enabled"},
+		"asks and was enforced, Required":          {ns("logs", enforced), required, "enabled"},
+		"asks and enabled, Asked":                  {ns("logs", enabled), asked, "enforced"},
+		"asks and enforced, Asked":                 {ns("logs", enforced), asked, ""},
 		"asks and enforced, not proven yet":        {ns("logs", enforced), open, ""},
-		"asks and enforced, taken back":            {ns("logs", enforced), takeBack, "enabled"},
 		"asks no more":                             {ns("", enabled), open, "-"},
-		"asks no more, enforced":                   {ns("", enforced), enforce, "-"},
-		"asks no more, enforced by hand":           {byHand(ns("", enforced), injection), enforce, ""},
-		"asks, enabled by hand":                    {byHand(ns("logs", enabled), injection), enforce, ""},
-		"asks, enforced by hand, taken back":       {byHand(ns("logs", enforced), injection), takeBack, ""},
-		"asks, disabled":                           {byHand(ns("logs", disabled), injection), enforce, ""},
-		"required, disabled":                       {byHand(ns("", "team=payments", disabled), injection), enforce, ""},
-		"asks, disabled, and nobody owns it":       {ns("logs", disabled), enforce, ""},
-		"asks no more, disabled, nobody owns it":   {ns("", disabled), enforce, ""},
+		"asks no more, enforced":                   {ns("", enforced), asked, "-"},
+		"asks no more, enforced by hand":           {byHand(ns("", enforced), injection), asked, ""},
+		"asks, enabled by hand":                    {byHand(ns("logs", enabled), injection), asked, ""},
+		"asks, enforced by hand, None":             {byHand(ns("logs", enforced), injection), none, ""},
+		"asks, disabled":                           {byHand(ns("logs", disabled), injection), asked, ""},
+		"required, disabled":                       {byHand(ns("", "team=payments", disabled), injection), asked, ""},
+		"asks, disabled, and nobody owns it":       {ns("logs", disabled), asked, ""},
+		"asks no more, disabled, nobody owns it":   {ns("", disabled), asked, ""},
 		"an empty value by hand":                   {byHand(ns("logs", injection+"="), injection), open, ""},
 		"an empty value that nobody owns":          {ns("logs", injection+"="), open, "enabled"},
 		"an empty value that nobody owns or needs": {ns("", injection+"="), open, "-"},
 	} {
-		rules := Rules{Excluded: []string{"kube-system"}, Match: c.when.match}
-		if got := said(rules.Changes(set, c.when.Enforcement, c.ns)); got != c.want {
+		rules := Rules{Excluded: []string{"kube-system"}, Enforcement: c.when.Enforcement}
+		if got := said(rules.Changes(set, c.when.proven, c.ns)); got != c.want {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 		excluded := c.ns
 		excluded.Name = "kube-system"
-		if got := rules.Changes(set, c.when.Enforcement, excluded); len(got) != 0 {
+		if got := rules.Changes(set, c.when.proven, excluded); len(got) != 0 {
 			t.Errorf("%s, in an excluded namespace: %v", why, got)
 		}
 		// A write of somebody else's puts on enabled where nothing is, and changes no value.
 		wantInWrite := ""
-		if wanted := rules.injection(set, c.when.Enforcement, c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
+		if wanted := rules.injection(set, c.when.proven, c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
 			wantInWrite = "enabled"
 		}
-		if got := said(rules.InWrite(set, c.when.Enforcement, c.ns, Namespace{})); got != wantInWrite {
+		if got := said(rules.InWrite(set, c.when.proven, c.ns, Namespace{})); got != wantInWrite {
 			t.Errorf("%s, in a write: %q, want %q", why, got, wantInWrite)
 		}
 	}
@@ -314,27 +314,28 @@ func TestAWriteThatDropsWhatPillionEnforcedGetsItBack(t *testing.T) {
 		return ns
 	}
 	const enabled, enforced, disabled = injection + "=enabled", injection + "=enforced", injection + "=disabled"
-	proven, unproven, takeBack := proof.Enforcement{Enforce: true}, proof.Enforcement{}, proof.Enforcement{TakeBack: true}
 	for why, c := range map[string]struct {
-		ns, before Namespace
-		when       proof.Enforcement
-		want       string
+		ns, before  Namespace
+		enforcement Enforcement
+		want        string
 	}{
-		"enforced by Pillion":                           {asks(), asks(enforced), proven, "enforced"},
-		"enforced by Pillion, with an empty value now":  {asks(injection + "="), asks(enforced), proven, "enforced"},
-		"enforced by Pillion, which proves nothing now": {asks(), asks(enforced), unproven, "enforced"},
-		"enforced by Pillion, which takes it back":      {asks(), asks(enforced), takeBack, "enabled"},
-		"enforced, and asks no more":                    {namespace("shop"), asks(enforced), proven, ""},
-		"enforced by hand":                              {asks(), byHand(asks(enforced), injection), proven, "enabled"},
-		"enforced in Pillion's name":                    {asks(), forged(asks(enforced)), proven, "enabled"},
-		"enforced, and enabled in this write":           {asks(enabled), asks(enforced), proven, ""},
-		"enforced, and disabled in this write":          {asks(disabled), asks(enforced), proven, ""},
-		"enabled":                                       {asks(), asks(enabled), proven, "enabled"},
-		"disabled":                                      {asks(), asks(disabled), proven, "enabled"},
-		"not there before":                              {asks(), Namespace{}, proven, "enabled"},
+		"enforced by Pillion":                          {asks(), asks(enforced), EnforceAsked, "enforced"},
+		"enforced by Pillion, with an empty value now": {asks(injection + "="), asks(enforced), EnforceAsked, "enforced"},
+		"enforced by Pillion, by an older setting":     {asks(), asks(enforced), EnforceRequired, "enabled"},
+		"enforced by Pillion, which enforces nothing":  {asks(), asks(enforced), EnforceNone, "enabled"},
+		"enforced, and asks no more":                   {namespace("shop"), asks(enforced), EnforceAsked, ""},
+		"enforced by hand":                             {asks(), byHand(asks(enforced), injection), EnforceAsked, "enabled"},
+		"enforced in Pillion's name":                   {asks(), forged(asks(enforced)), EnforceAsked, "enabled"},
+		"enforced, and enabled in this write":          {asks(enabled), asks(enforced), EnforceAsked, ""},
+		"enforced, and disabled in this write":         {asks(disabled), asks(enforced), EnforceAsked, ""},
+		"enabled":                                      {asks(), asks(enabled), EnforceAsked, "enabled"},
+		"disabled":                                     {asks(), asks(disabled), EnforceAsked, "enabled"},
+		"not there before":                             {asks(), Namespace{}, EnforceAsked, "enabled"},
 	} {
-		if got := said((Rules{}).InWrite(set, c.when, c.ns, c.before)); got != c.want {
-			t.Errorf("%s: %q, want %q", why, got, c.want)
+		for _, proven := range []bool{false, true} {
+			if got := said((Rules{Enforcement: c.enforcement}).InWrite(set, proven, c.ns, c.before)); got != c.want {
+				t.Errorf("%s, proven %t: %q, want %q", why, proven, got, c.want)
+			}
 		}
 	}
 }
@@ -364,7 +365,7 @@ func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
 			continue
 		}
 		touched++
-		if got := said((Rules{}).Changes(set, proof.Enforcement{}, ns)); got != "enabled" {
+		if got := said((Rules{}).Changes(set, false, ns)); got != "enabled" {
 			t.Fatalf("the label of a namespace with the labels %v and the annotations %v is %q, and its pods are touched: %+v", ns.Labels, ns.Annotations, got, out)
 		}
 	}
@@ -514,14 +515,14 @@ func TestWhileANamespacesOwnTemplatesAreNotReadNoLabelIsTakenOff(t *testing.T) {
 	}
 	rules := Rules{Prefix: "pillion.dev", Required: true}
 	labelled := Namespace{Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}}}
-	if changes := rules.Changes(own(templates.ErrUnread), proof.Enforcement{}, labelled); len(changes) != 0 {
+	if changes := rules.Changes(own(templates.ErrUnread), false, labelled); len(changes) != 0 {
 		t.Errorf("not read: %+v", changes)
 	}
-	if changes := rules.Changes(own(errors.New("broken")), proof.Enforcement{}, labelled); len(changes) != 1 || !changes[0].TakesOff() {
+	if changes := rules.Changes(own(errors.New("broken")), false, labelled); len(changes) != 1 || !changes[0].TakesOff() {
 		t.Errorf("read: %+v", changes)
 	}
 	asking := Namespace{Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "any"}}}
-	if changes := rules.Changes(own(templates.ErrUnread), proof.Enforcement{}, asking); len(changes) != 1 || changes[0].Value != "enabled" {
+	if changes := rules.Changes(own(templates.ErrUnread), false, asking); len(changes) != 1 || changes[0].Value != "enabled" {
 		t.Errorf("a label that is wanted: %+v", changes)
 	}
 }

@@ -2,7 +2,8 @@
 // end to end, by a pod that is never created.
 //
 // In: a function that creates a pod by server-side dry run in the proof namespace. Out:
-// [Prover.Enforcement], which says whether a failure of Pillion may refuse pods, and why not.
+// [Prover.Proven], which says whether a failure of Pillion may refuse pods. [Pod] and [Validate] are
+// all that a proof is: commands make one with the rights of their user.
 //
 // The rules:
 //
@@ -13,13 +14,7 @@
 //   - One proof that fails after others succeeded is no news: it may have met a replica that
 //     ends, or an API server that starts. Three in a row take at least two and a half seconds
 //     and mean that nothing new may be enforced.
-//   - What is enforced already stays enforced, unless the installer says after how long it is
-//     taken back. Only proofs that were made and failed count for that: whoever deletes the
-//     proof namespace turns nothing off.
-//   - Where final pods are verified, a second pod lacks the sidecar of the required template
-//     [RequiredTemplate], and has to be refused. If it is not, that is said, and enforcement stays
-//     as it is.
+//   - What is enforced already stays enforced: whoever breaks Pillion gets no bare pods.
 //
-// Imports: controller/rights, injector/reason, the API's types and errors. The requests are functions, which cmd
-// makes.
+// Imports: the API's types. The request is a function, which cmd makes.
 package proof

@@ -36,13 +36,14 @@ spec:
 `, prefix, Template, namespace)
 }
 
-// Pod returns a pod that asks for templates as the annotation PREFIX/inject does; empty is no
-// annotation. It meets the Pod Security Standard "restricted", because its namespace may
-// enforce that. It mounts no token, so the API server's own admission adds nothing to it.
-func Pod(prefix, inject string) *corev1.Pod {
+// Pod returns the pod of a proof, which asks for [Template]. It meets the Pod Security Standard
+// "restricted", because its namespace may enforce that. It mounts no token, so the API server's own
+// admission adds nothing to it.
+func Pod(prefix string) *corev1.Pod {
 	yes, no := true, false
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-"},
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-", Annotations: map[string]string{prefix + "/inject": Template}},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: &no,
 			SecurityContext: &corev1.PodSecurityContext{
@@ -59,14 +60,17 @@ func Pod(prefix, inject string) *corev1.Pod {
 			}},
 		},
 	}
-	if inject != "" {
-		pod.Annotations = map[string]string{prefix + "/inject": inject}
-	}
-	return pod
 }
 
-// Injected reports whether the pod came back with the record and the sidecar of [Template].
-func Injected(prefix string, pod *corev1.Pod) bool {
-	return pod.Annotations[prefix+"/status"] != "" &&
-		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Template })
+// Validate returns nil if the API server's answer to the creation of [Pod] in a namespace, by dry
+// run, proves that pods are injected: the pod came back with the record and the sidecar of [Template].
+// Otherwise it returns an error that says why not, with the API server's own.
+func Validate(prefix, namespace string, pod *corev1.Pod, err error) error {
+	if err != nil {
+		return fmt.Errorf("creating a pod in namespace %s by dry run: %w", namespace, err)
+	}
+	if pod.Annotations[prefix+"/status"] == "" || !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Template }) {
+		return fmt.Errorf("a pod that was created in namespace %s by dry run came back without the sidecar %s: the API server does not call Pillion for it", namespace, Template)
+	}
+	return nil
 }

@@ -60,9 +60,8 @@ type assembled struct {
 
 // assemble makes the set of units in the order of their precedence. before is the set in
 // force, from which bad manifests keep their last good template.
-// Stopped has the canaries that are, by source or by name.
-func (c *compiler) assemble(units []Unit, before *templates.Set, stopped map[string]bool) assembled {
-	a := assembly{before: before, stopped: stopped, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
+func (c *compiler) assemble(units []Unit, before *templates.Set) assembled {
+	a := assembly{before: before, entries: map[string]*templates.Entry{}, owners: map[string]string{}}
 	done, names := make(map[string]compiledUnit, len(units)), map[string][]string{}
 	unreadable, from := map[string]error{}, map[string]string{}
 	var warnings []templates.Warning
@@ -145,7 +144,6 @@ func (c *compiler) one(source string, d templates.Document) (compiled, []templat
 // assembly is a set in the making.
 type assembly struct {
 	before  *templates.Set
-	stopped map[string]bool
 	entries map[string]*templates.Entry
 	// owners has the place of the manifest that each name belongs to.
 	owners map[string]string
@@ -159,7 +157,7 @@ func (a *assembly) add(c claim) {
 		e.Err = errors.Join(e.Err, fmt.Errorf("%s: the name %s is taken by %s, which is in force; rename or delete this one", c.place, c.name, a.owners[c.name]))
 		return
 	}
-	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err, Stopped: a.stopped[c.source] || a.stopped[c.name]}
+	e := &templates.Entry{Name: c.name, Source: c.source, Template: c.template, Err: c.err}
 	if e.Template == nil {
 		e.Template = a.lastGood(c.name)
 	}

@@ -10,11 +10,10 @@ import (
 // programs that follow no source.
 func Once(compile templates.Options, reports ...Report) *templates.Set {
 	var units []Unit
-	var mirrors []MirrorObject
 	for _, r := range reports {
-		units, mirrors = append(units, r.Units...), append(mirrors, r.Mirrors...)
+		units = append(units, r.Units...)
 	}
-	return newCompiler(compile).assemble(units, templates.NewSet(nil), stoppedCanaries(units, mirrors)).set
+	return newCompiler(compile).assemble(units, templates.NewSet(nil)).set
 }
 
 // ReportOf returns what a list of the cluster's SidecarTemplates has.

@@ -288,9 +288,6 @@ func (v Verdict) text() string {
 // compile it keeps the hash: pods still get that version from replicas that know it.
 func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Source: v.From, Hash: v.Hash, Share: v.Share, Conditions: slices.Clone(v.Object.Status.Conditions)}
-	if !v.Object.Status.IsStopped(v.Object.Generation) {
-		meta.RemoveStatusCondition(&s.Conditions, v1alpha1.Stopped) // an earlier canary's
-	}
 	condition := metav1.Condition{Type: Ready, Status: metav1.ConditionTrue, ObservedGeneration: v.Object.Generation, Reason: v.Reason, Message: v.Message}
 	if v.Reason != Compiled {
 		condition.Status = metav1.ConditionFalse

@@ -44,10 +44,6 @@ type Templates struct {
 	states   []SourceStatus
 	units    [][]Unit
 	compiler *compiler
-	// last are the units that the set was assembled of.
-	last []Unit
-	// stoppedHere has the canaries of [Templates.StopHere], with the manifests that are stopped.
-	stoppedHere map[string]Unit
 	// served are the templates that the cluster is to have mirrors of, and mirrors those that it
 	// has; nil while they are not known.
 	served    []Served
@@ -72,13 +68,12 @@ type SourceStatus struct {
 // New returns a store that is empty until [Templates.Run] runs.
 func New(o Options) *Templates {
 	t := &Templates{
-		sources:     o.Sources,
-		named:       o.Named,
-		logger:      o.Logger,
-		states:      make([]SourceStatus, len(o.Sources)),
-		units:       make([][]Unit, len(o.Sources)),
-		compiler:    newCompiler(o.Compile),
-		stoppedHere: map[string]Unit{},
+		sources:  o.Sources,
+		named:    o.Named,
+		logger:   o.Logger,
+		states:   make([]SourceStatus, len(o.Sources)),
+		units:    make([][]Unit, len(o.Sources)),
+		compiler: newCompiler(o.Compile),
 	}
 	if t.named == nil {
 		t.named = func(string) bool { return false }
@@ -205,11 +200,8 @@ func (t *Templates) complete() bool {
 // assemble makes the set anew from what the sources have. complete reports whether that in force
 // has something of each.
 func (t *Templates) assemble(complete bool) {
-	before, units := t.set.Load(), slices.Concat(t.units...)
-	stopped := stoppedCanaries(units, t.mirrors)
-	t.addStoppedHere(stopped, units)
-	assembled := t.compiler.assemble(units, before, stopped)
-	t.last = units
+	before := t.set.Load()
+	assembled := t.compiler.assemble(slices.Concat(t.units...), before)
 	after := t.keepNamed(before, assembled.set)
 	t.served = served(assembled.served, t.served, assembled.set, after)
 	for _, w := range assembled.warnings {
@@ -255,9 +247,6 @@ func (t *Templates) logChanges(before, after *templates.Set) {
 		if now := after.HashOf(e); now != "" && now != before.HashOf(old) {
 			t.logger.Info("template in force", "template", e.Name, "hash", now)
 		}
-		if e.Stopped != old.Stopped {
-			t.logger.Info("canary", "template", e.Name, "stopped", e.Stopped)
-		}
 	}
 	for _, e := range before.All() {
 		if _, ok := after.Find(e.Name); !ok {
@@ -267,7 +256,7 @@ func (t *Templates) logChanges(before, after *templates.Set) {
 }
 
 func sameEntry(a, b templates.Entry) bool {
-	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && a.Stopped == b.Stopped && errorText(a.Err) == errorText(b.Err) && broken(a.Err) == broken(b.Err)
+	return a.Name == b.Name && a.Source == b.Source && a.Template == b.Template && errorText(a.Err) == errorText(b.Err) && broken(a.Err) == broken(b.Err)
 }
 
 // broken is what an error tells of its template: another one whenever the manifest

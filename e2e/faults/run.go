@@ -19,7 +19,7 @@ import (
 )
 
 // Values are the chart's values: those of everybody, and one template of the library.
-var Values = []string{"--set", "library={" + librarySidecar + "}"}
+var Values = []string{"--set", "library={" + librarySidecar + "}", "--set", "enforcement=Asked"}
 
 // calm is how long all has to go well before a fault is done, and when it is over.
 const calm = 2 * time.Second

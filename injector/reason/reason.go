@@ -75,8 +75,6 @@ const (
 	JobNeverFinishes Code = "JobNeverFinishes"
 	// UntrueLabel: a label of the pod says that something is injected that is not.
 	UntrueLabel Code = "UntrueLabel"
-	// CanaryStopped: a canary of a template is given to no pod any more.
-	CanaryStopped Code = "CanaryStopped"
 	// InternalError: Pillion itself failed.
 	InternalError Code = "InternalError"
 )
@@ -122,7 +120,6 @@ var table = map[Code]struct{ sentence, event string }{
 	LabelNotWritten:      {"Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store", warning},
 	JobNeverFinishes:     {"an injected container keeps running when the work of the Job is done, so the Job never finishes", warning},
 	UntrueLabel:          {"a label of the pod says that a sidecar is injected that is not", warning},
-	CanaryStopped:        {"a canary of a template fails in more workloads than the stable version, so no pod gets it any more", warning},
 	InternalError:        {"Pillion itself failed", ""},
 }
 

@@ -108,7 +108,7 @@ func proven(ctx context.Context, in *installation) ([]Finding, error) {
 	if namespace == "" {
 		return skipped("not looked at: the installation has no proof namespace (enforcement)"), nil
 	}
-	pod, err := in.createDry(ctx, namespace, proof.Pod(in.release.Prefix, proof.Template))
+	pod, err := in.createDry(ctx, namespace, proof.Pod(in.release.Prefix))
 	if pillionrights.Lacks(err) {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func proven(ctx context.Context, in *installation) ([]Finding, error) {
 		return []Finding{failed(fmt.Sprintf("Pillion refuses a pod of namespace %s (%s): %s", namespace, code, oneLine(err.Error())), in.logs())}, nil
 	case err != nil:
 		return []Finding{failed(fmt.Sprintf("the API server refuses a pod of namespace %s: %s", namespace, oneLine(err.Error())), in.logs())}, nil
-	case !proof.Injected(in.release.Prefix, pod):
+	case proof.Validate(in.release.Prefix, namespace, pod, nil) != nil:
 		return []Finding{failed(fmt.Sprintf("a pod of namespace %s came back without the sidecar %s, so API servers do not call Pillion for it: see the check registration, and the label %s/injection of the namespace", namespace, proof.Template, in.release.Prefix), in.restore())}, nil
 	}
 	all, err := in.replicas()

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/controller/labels"
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
@@ -41,7 +40,7 @@ func (in *installation) missingLabels(set *templates.Set, namespaces []labels.Na
 	lacking := map[string][]string{}
 	var open []string
 	for _, ns := range namespaces {
-		for _, change := range in.release.Labels().Changes(set, proof.Enforcement{Enforce: proven}, ns) {
+		for _, change := range in.release.Labels().Changes(set, proven, ns) {
 			switch {
 			case change.From == "":
 				lacking[change.Key] = append(lacking[change.Key], ns.Name)

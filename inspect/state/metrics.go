@@ -33,8 +33,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		if labels["good"] == "false" {
 			s.Broken = append(s.Broken, labels["template"])
 		}
-	case "pillion_template_canary_stopped", "pillion_template_canary_stop_unwritten", "pillion_template_canary_workloads":
-		s.takeCanary(name, labels, value)
 	case "pillion_unknown_template_namespaces":
 		count(s.UnknownTemplates, labels["template"], value)
 	case "pillion_cache_age_seconds":
@@ -43,10 +41,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		}
 	case "pillion_enforcement_proven":
 		s.EnforcementProven = new(value > 0)
-	case "pillion_proof_failing":
-		if value > 0 {
-			s.ProofFailing = append(s.ProofFailing, labels["outcome"])
-		}
 	case "pillion_coverage_last_success_timestamp_seconds":
 		s.PodsLastLookedAt = moment(value)
 	case "pillion_unauthorized":
@@ -55,49 +49,15 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		count(s.FailingLabels, labels["label"], value)
 	case "pillion_in_use_record_failing":
 		s.InUseRecordFailing = value > 0
-	case "pillion_certificate_provider_info":
-		c.Provider, c.Secret, c.Publishes = labels["provider"], labels["secret"], labels["publishes"] == "true"
 	case "pillion_certificate_expiry_timestamp_seconds":
 		c.Ends = moment(value)
-	case "pillion_certificate_authority_expiry_timestamp_seconds":
-		c.AuthorityEnds = moment(value)
-	case "pillion_certificate_rotations_total":
-		c.Rotations = int(value)
-	case "pillion_certificate_handovers_total":
-		c.Handovers = int(value)
-	case "pillion_certificate_failures_total":
-		c.Failures += int(value)
 	case "pillion_certificate_problem":
 		if value > 0 {
 			c.Problems = append(c.Problems, labels["operation"]+": "+labels["object"])
 		}
 	case "pillion_certificate_published":
 		c.Published = append(c.Published, Published{Kind: labels["kind"], Name: labels["configuration"], Verifies: value > 0})
-	case "pillion_certificate_authority_until_timestamp_seconds":
-		c.Authorities = append(c.Authorities, Authority{Fingerprint: labels["fingerprint"], State: labels["state"], Until: moment(value)})
 	}
-}
-
-// takeCanary takes in one series about a canary.
-func (s *State) takeCanary(name string, labels map[string]string, value float64) {
-	if s.Canaries == nil {
-		s.Canaries = map[string]Canary{}
-	}
-	c := s.Canaries[labels["template"]]
-	switch name {
-	case "pillion_template_canary_stopped":
-		c.Stopped = value > 0
-	case "pillion_template_canary_stop_unwritten":
-		c.Unwritten = value > 0
-	default:
-		if c.Workloads == nil {
-			c.Workloads = map[string]map[string]int{"canary": {}, "stable": {}}
-		}
-		if of := c.Workloads[labels["version"]]; of != nil {
-			of[labels["state"]] = int(value)
-		}
-	}
-	s.Canaries[labels["template"]] = c
 }
 
 // count keeps a number that is not zero.

@@ -23,8 +23,6 @@ type State struct {
 	Templates map[string]string `json:"templates"`
 	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
 	Broken []string `json:"broken,omitempty"`
-	// Canaries are the canaries of templates, by name.
-	Canaries map[string]Canary `json:"canaries,omitempty"`
 	// UnknownTemplates has the names that namespaces give and no template has, each with the number
 	// of namespaces; "(others)" stands for the names beyond the most given ones.
 	UnknownTemplates map[string]int `json:"unknownTemplates,omitempty"`
@@ -32,9 +30,8 @@ type State struct {
 	// CacheAgeSeconds says how long ago each cache was last known to be right.
 	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
 	// EnforcementProven reports whether the replica has proven that pods go through Pillion. Nil: it
-	// proves nothing. ProofFailing has the outcome of the last proof, if it failed.
-	EnforcementProven *bool    `json:"enforcementProven,omitempty"`
-	ProofFailing      []string `json:"proofFailing,omitempty"`
+	// does not say.
+	EnforcementProven *bool `json:"enforcementProven,omitempty"`
 	// PodsLastLookedAt is when the replica last counted the pods without their sidecars.
 	PodsLastLookedAt *time.Time `json:"podsLastLookedAt,omitempty"`
 
@@ -48,40 +45,14 @@ type State struct {
 	Certificates Certificates `json:"certificates"`
 }
 
-// Canary is what a replica knows of a canary.
-type Canary struct {
-	// Stopped: the replica gives it to no pod any more. Unwritten: its status does not say so, because
-	// the replica cannot write it.
-	Stopped   bool `json:"stopped"`
-	Unwritten bool `json:"unwritten,omitempty"`
-	// Workloads has the workloads with pods of the versions canary and stable, by their states failing and healthy.
-	// Nil: the replica has not looked, or cannot.
-	Workloads map[string]map[string]int `json:"workloads,omitempty"`
-}
-
 // Certificates are what a replica says of its certificates.
 type Certificates struct {
-	// Provider is self-signed, cert-manager or files, Secret its Secret, and Publishes reports whether
-	// the replica writes the caBundles.
-	Provider  string `json:"provider,omitempty"`
-	Secret    string `json:"secret,omitempty"`
-	Publishes bool   `json:"publishes,omitempty"`
-
-	// Ends is when the served certificate ends, AuthorityEnds when its CA does. Nil: not known.
-	Ends          *time.Time `json:"ends,omitempty"`
-	AuthorityEnds *time.Time `json:"authorityEnds,omitempty"`
-	// Rotations counts the certificates that took the place of another one, Handovers those among
-	// them that another CA signed, and Failures what failed.
-	Rotations int `json:"rotations"`
-	Handovers int `json:"handovers"`
-	Failures  int `json:"failures"`
-
+	// Ends is when the served certificate ends. Nil: not known.
+	Ends *time.Time `json:"ends,omitempty"`
 	// Problems are what fails at present, as OPERATION: OBJECT.
 	Problems []string `json:"problems,omitempty"`
 	// Published are the webhook configurations that have to verify the certificate.
 	Published []Published `json:"published,omitempty"`
-	// Authorities are the CAs that the replica knows.
-	Authorities []Authority `json:"authorities,omitempty"`
 }
 
 // Published is a webhook configuration.
@@ -90,25 +61,6 @@ type Published struct {
 	Name string `json:"name"`
 	// Verifies reports whether the caBundle in every entry verifies the served certificate.
 	Verifies bool `json:"verifies"`
-}
-
-// Authority is a CA.
-type Authority struct {
-	// Fingerprint is the SHA-256 of the certificate.
-	Fingerprint string `json:"fingerprint"`
-	// State is signing, next, trusted or revoked.
-	State string `json:"state"`
-	// Until is when the CA is trusted no more; since when, for one that is revoked. Nil: not known.
-	Until *time.Time `json:"until,omitempty"`
-}
-
-// Configuration returns a webhook configuration that the replica names.
-func (c Certificates) Configuration(kind, name string) (p Published, named bool) {
-	i := slices.IndexFunc(c.Published, func(p Published) bool { return p.Kind == kind && p.Name == name })
-	if i < 0 {
-		return p, false
-	}
-	return c.Published[i], true
 }
 
 // Replica is what one replica answered.

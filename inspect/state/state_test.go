@@ -36,12 +36,11 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 	ends := new(time.Unix(1_900_000_000, 0).UTC())
 	want := State{
 		Version: "7", Settings: map[string]any{"library": []any{"fluent-bit"}}, Templates: map[string]string{"good": "1", "lost": "2"}, Broken: []string{"lost"}, UnknownTemplates: map[string]int{"fluent-bit": 5},
-		Canaries:        map[string]Canary{"next": {Stopped: true, Unwritten: true, Workloads: map[string]map[string]int{"canary": {"failing": 2, "healthy": 1}, "stable": {"failing": 0, "healthy": 9}}}},
-		CacheAgeSeconds: map[string]float64{"namespaces": 0.25}, EnforcementProven: new(false), ProofFailing: []string{"NotInjected"}, PodsLastLookedAt: new(time.Unix(1_800_000_000, 0).UTC()),
+		CacheAgeSeconds: map[string]float64{"namespaces": 0.25}, EnforcementProven: new(false), PodsLastLookedAt: new(time.Unix(1_800_000_000, 0).UTC()),
 		Unauthorized: true, FailingLabels: map[string]int{"pillion.dev/required": 3}, InUseRecordFailing: true,
 		Certificates: Certificates{
-			Provider: "self-signed", Secret: "pillion-ca", Publishes: true, Ends: ends, Rotations: 3, Handovers: 1, Failures: 2, Problems: []string{"secret: secret own/pillion-ca"},
-			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}}, Authorities: []Authority{{"ab", "signing", ends}},
+			Ends: ends, Problems: []string{"secret: secret own/pillion-ca"},
+			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}},
 		},
 	}
 	body, err := json.Marshal(Of("7", map[string]any{"library": []string{"fluent-bit"}}, gathered(t, metrics)))

@@ -51,7 +51,7 @@ func TemplateOf(prefix, name string) (template string, ok bool) {
 func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templates.Canary) (Floor, error) {
 	var versions []*templates.Template
 	for _, c := range canaries {
-		// A stopped canary counts: its pods run on, and it may start anew.
+		// A suspended canary counts: its pods run on, and it may go on.
 		if c.Version != nil {
 			versions = append(versions, c.Version)
 		}

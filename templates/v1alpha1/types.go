@@ -126,9 +126,6 @@ type Canary struct {
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// PodSelector selects the pod by label.
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
-	// Tolerate is how many workloads of the canary may fail, while those of the stable template
-	// do not, before the canary stops. Default 1.
-	Tolerate *int32 `json:"tolerate,omitempty"`
 }
 
 // Exception lets pods go without a required template until a time. Both selectors must
@@ -377,8 +374,6 @@ type SidecarTemplateStatus struct {
 	Share *int32 `json:"share,omitempty"`
 	// Conditions tell whether the template is usable: the type Ready is True with
 	// the reason Compiled, or False with what is wrong as its message. The type Accepted is False
-	// if API servers call every sample pod that gets the template invalid. A canary that has the type
-	// Stopped with the status True, and the observedGeneration that is its generation, selects
-	// nobody.
+	// if API servers call every sample pod that gets the template invalid.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

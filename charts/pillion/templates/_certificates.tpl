@@ -7,7 +7,7 @@ and annotations follow from this one list.
 {{- if include "pillion.validates" . -}}
 {{- $own = append $own (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
 {{- end -}}
-{{- concat $own (default list .Values.certs.webhookConfigurations) | uniq | toJson -}}
+{{- toJson $own -}}
 {{- end -}}
 
 {{/* Whether the chart has validating webhooks: text if so. */}}
@@ -56,7 +56,6 @@ one: the text is read by the same Go function as in Pillion.
 {{- if eq $certs.provider "self-signed" }}
 - --ca-secret={{ $certs.secretName }}
 - --create-ca-secret={{ .Values.rbac.createSecrets }}
-- --key-algorithm={{ $certs.keyAlgorithm }}
 {{- else if eq $certs.provider "cert-manager" }}
 - --serving-secret={{ $certs.certManager.secretName }}
 - --publish-ca={{ $certs.certManager.publish }}
@@ -108,7 +107,7 @@ one: the text is read by the same Go function as in Pillion.
 {{- define "pillion.checkHardened" -}}
 {{- if and .Values.rbac.hardened (include "pillion.publishes" .) -}}
 {{- $why := "the right to patch webhook configurations, with which a stolen token can do what a cluster admin can" -}}
-{{- $set := "set certs.provider=files and certs.files.secretName, or certs.provider=cert-manager with certs.certManager.cainjector=true and certs.certManager.publish=false" -}}
+{{- $set := "set certs.provider=files and certs.files.secretName, or certs.provider=cert-manager with certs.certManager.publish=false" -}}
 {{- fail (printf "rbac.hardened=true: certs.provider=%s%s needs %s; %s" .Values.certs.provider (eq .Values.certs.provider "cert-manager" | ternary " with certs.certManager.publish=true" "") $why $set) -}}
 {{- end -}}
 {{- if and .Values.rbac.hardened (not .Values.rbac.admissionPolicy) -}}
@@ -142,7 +141,7 @@ one: the text is read by the same Go function as in Pillion.
 {{/* The annotations of the chart's webhook configurations; empty if there are none. */}}
 {{- define "pillion.webhookAnnotations" -}}
 {{- $annotations := deepCopy .Values.webhook.annotations -}}
-{{- if and (eq .Values.certs.provider "cert-manager") .Values.certs.certManager.cainjector -}}
+{{- if and (eq .Values.certs.provider "cert-manager") (not .Values.certs.certManager.publish) -}}
 {{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace (include "pillion.fullname" .)) -}}
 {{- end -}}
 {{- with $annotations -}}

@@ -129,7 +129,7 @@ chart's own globals. Secrets are names there.
 {{- end -}}
 {{- end -}}
 
-{{/* Where Pillion's pods run, and as whom: what the pod of `helm test` shares with them. */}}
+{{/* Where Pillion's pods run, and as whom. */}}
 {{- define "pillion.podSettings" -}}
 {{- with include "pillion.imagePullSecrets" . | fromJsonArray }}
 imagePullSecrets:
@@ -212,14 +212,12 @@ Whether Pillion proves that it works: text if so. Fails where the values contrad
 */}}
 {{- define "pillion.proves" -}}
 {{- include "pillion.checkHardened" . -}}
-{{- if eq .Values.enforcement.mode "Auto" -}}
+{{- if ne .Values.enforcement "None" -}}
 {{- if has (include "pillion.proofNamespace" .) (include "pillion.excludedNamespaces" . | fromJsonArray) -}}
-{{- fail (printf "enforcement.proofNamespace is %s, where Pillion injects nothing: it needs a namespace of its own, which is neither the release's nor in excludedNamespaces" (include "pillion.proofNamespace" .)) -}}
+{{- fail (printf "excludedNamespaces has %s, where Pillion proves that it works; take it out, or set enforcement=None" (include "pillion.proofNamespace" .)) -}}
 {{- end -}}
-{{- range list "pillion-proof" "pillion-proof-required" -}}
-{{- if hasKey (default dict $.Values.templates) . -}}
-{{- fail (printf "templates.%s: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement.mode=Manual" .) -}}
-{{- end -}}
+{{- if hasKey (default dict .Values.templates) "pillion-proof" -}}
+{{- fail "templates.pillion-proof: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement=None" -}}
 {{- end -}}
 yes
 {{- end -}}
@@ -227,7 +225,7 @@ yes
 
 {{/* The namespace of the pods by which Pillion proves that it works. */}}
 {{- define "pillion.proofNamespace" -}}
-{{- default (printf "%s-proof" (.Release.Namespace | trunc 57 | trimSuffix "-")) .Values.enforcement.proofNamespace -}}
+{{- printf "%s-proof" (.Release.Namespace | trunc 57 | trimSuffix "-") -}}
 {{- end -}}
 
 {{/* Whether `helm uninstall` takes labels off namespaces: text if so. It takes a validating entry. */}}
@@ -238,11 +236,6 @@ yes
 {{/* The name of the ConfigMap that says that the release is being removed. */}}
 {{- define "pillion.uninstallMarker" -}}
 {{ include "pillion.fullname" . }}-uninstall
-{{- end -}}
-
-{{/* The namespace of the pod of `helm test`. */}}
-{{- define "pillion.testNamespace" -}}
-{{- if .Values.test.namespace }}{{ .Values.test.namespace }}{{ else if include "pillion.proves" . }}{{ include "pillion.proofNamespace" . }}{{ else }}default{{ end -}}
 {{- end -}}
 
 {{/* Whether templates of namespaces are served: text if so. */}}
@@ -274,13 +267,9 @@ yes
 {{- if include "pillion.unlabels" . }}
 - --uninstall-marker={{ include "pillion.uninstallMarker" . }}
 {{- end }}
-- --enforcement={{ .Values.enforcement.mode }}
-- --enforcement-match={{ .Values.enforcement.match }}
+- --enforcement={{ .Values.enforcement }}
 {{- if include "pillion.proves" . }}
 - --proof-namespace={{ include "pillion.proofNamespace" . }}
-{{- with .Values.enforcement.takeBackAfter }}
-- --take-back-after={{ . }}
-{{- end }}
 {{- end }}
 - --in-use-record={{ include "pillion.inUseRecord" . }}
 {{- with .Values.allowMissingTemplates }}

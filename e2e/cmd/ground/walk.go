@@ -179,7 +179,7 @@ func noClusters(c readme.Command) bool {
 }
 
 // needsReplicas are commands that ask running pods, which a control plane has none of.
-var needsReplicas = []string{"pillion status", "pillion check", "pillion certs list"}
+var needsReplicas = []string{"pillion status", "pillion check"}
 
 func (s stage) walk(c readme.Command) error {
 	command := c.Text

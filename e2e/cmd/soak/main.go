@@ -52,7 +52,7 @@ func run(ctx context.Context, plan soak.Plan) (_ soak.Result, err error) {
 		return soak.Result{}, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := ground.Install(ctx, g, checkout); err != nil {
+	if err := ground.Install(ctx, g, checkout, "--set", "enforcement=Asked"); err != nil {
 		return soak.Result{}, err
 	}
 	if err := g.Scale(ctx, ground.Namespace, soak.Replicas); err != nil {

@@ -38,7 +38,7 @@ func (o *CertManagerOptions) permissions() []permission {
 		onSecret, onConfigurations = append(onSecret, "get", "update"), append(onConfigurations, "patch")
 	}
 	return append(
-		secretPermissions(o.Namespace, o.SecretName, value+" and certs.certManager.secretName", onSecret...),
+		secretPermissions(o.Namespace, o.SecretName, value, onSecret...),
 		configurationPermissions(o.WebhookConfigurations, value, onConfigurations...)...)
 }
 

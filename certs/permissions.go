@@ -119,7 +119,7 @@ func (p permission) String() string {
 func secretPermissions(namespace, name, value string, verbs ...string) []permission {
 	var list []permission
 	for _, verb := range verbs {
-		p := permission{rights.Right{Verb: verb, Resource: "secrets", Namespace: namespace, Name: name}, value + "=" + name}
+		p := permission{rights.Right{Verb: verb, Resource: "secrets", Namespace: namespace, Name: name}, value}
 		if verb == "create" {
 			p.Name = "" // authorization does not see the name of an object that is created
 		}
@@ -153,7 +153,7 @@ func chartsValue(c WebhookConfiguration, list []WebhookConfiguration) string {
 	case c.Name != own:
 		return fmt.Sprintf("certs.webhookConfigurations=[{kind: %s, name: %s}]", c.Kind, c.Name)
 	case c.Kind == Validating:
-		return "webhook.name=" + own + " and (webhook.required.enabled=true or clusterTemplates=true)"
+		return "webhook.name=" + own
 	}
 	return "webhook.name=" + own
 }

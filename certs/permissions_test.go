@@ -8,14 +8,14 @@ func TestPermissionsNameVerbResourceObjectAndTheChartsValue(t *testing.T) {
 		list []permission
 		want string
 	}{
-		{secretPermissions("ns", "ca", "certs.secretName", "create"),
+		{secretPermissions("ns", "ca", "certs.secretName=ca", "create"),
 			`create secrets in namespace ns (the chart grants it with rbac.create=true and certs.secretName=ca)`},
-		{secretPermissions("ns", "ca", "certs.secretName", "get"),
+		{secretPermissions("ns", "ca", "certs.secretName=ca", "get"),
 			`get secrets ca in namespace ns (the chart grants it with rbac.create=true and certs.secretName=ca)`},
 		{configurationPermissions([]WebhookConfiguration{{Mutating, "x"}}, "certs.provider=files", "list"),
 			`list mutatingwebhookconfigurations.admissionregistration.k8s.io x (the chart grants it with rbac.create=true and webhook.name=x and certs.provider=files)`},
 		{configurationPermissions([]WebhookConfiguration{{Validating, "x"}, {Mutating, "x"}}, "certs.provider=files", "list"),
-			`list validatingwebhookconfigurations.admissionregistration.k8s.io x (the chart grants it with rbac.create=true and webhook.name=x and (webhook.required.enabled=true or clusterTemplates=true) and certs.provider=files)`},
+			`list validatingwebhookconfigurations.admissionregistration.k8s.io x (the chart grants it with rbac.create=true and webhook.name=x and certs.provider=files)`},
 		{configurationPermissions([]WebhookConfiguration{{Validating, "y"}, {Mutating, "x"}}, "certs.provider=files", "list"),
 			`list validatingwebhookconfigurations.admissionregistration.k8s.io y (the chart grants it with rbac.create=true and certs.webhookConfigurations=[{kind: ValidatingWebhookConfiguration, name: y}] and certs.provider=files)`},
 		{configurationPermissions([]WebhookConfiguration{{Mutating, "y"}, {Mutating, "x"}}, "certs.provider=files", "list")[1:],

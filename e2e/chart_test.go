@@ -118,22 +118,21 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		// What the schema finds comes at once.
 		{[]string{"replicas=-1", "certs.files.secretName=Bad_Name", "networkPolicy.apiServers[0].ipblock.cidr=10.0.0.0/28"},
 			[]string{"replicas", "Bad_Name", "ipblock"}},
-		{[]string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.enforced.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1",
+		{[]string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1",
 			"webhook.clientCA=file.crt", "networkPolicy.enabled=yes"},
 			[]string{"libary", "nam", "replicas", "provider", "level", "timeoutSeconds", "hardend", "policy", "polcy", "hardened", "clientCA", "enabled"}},
 		{[]string{"extraArgs={--log-level=loud}"}, []string{"the chart gives --l"}},
 		{[]string{"extraArgs={--config=more.yaml,--log-level,debug}"}, []string{"the chart gives --l"}},
 		{[]string{"extraArgs={--library=fluent-bit}", "library={environment}"}, []string{"the chart gives --l"}},
-		{[]string{`podLabels.app\.kubernetes\.io/name=x`, `podLabels.app\.kubernetes\.io/instance=x`, `metrics.rules.labels.helm\.sh/chart=x`, `metrics.dashboard.labels.bad=a b`,
+		{[]string{`podLabels.app\.kubernetes\.io/name=x`, `podLabels.app\.kubernetes\.io/instance=x`, `metrics.rules.labels.helm\.sh/chart=x`,
 			`commonLabels.app\.kubernetes\.io/version=x`, `commonLabels.rbac\.authorization\.k8s\.io/aggregate-to-admin=yes`, `commonLabels.pod-security\.kubernetes\.io/enforce=baseline`,
 			"extraEnv[0].name=A", "extraEnv[0].valu=x", "extraEnv[1].name=B=C", "extraEnv[1].value=1", "global.imageRegistry=http:r/a", "image.repository=a@sha256:abc"},
-			[]string{"/podLabels/app.kubernetes.io~1name", "/podLabels/app.kubernetes.io~1instance", "/rules/labels/helm.sh~1chart", "/dashboard/labels/bad", "/commonLabels/app.kubernetes.io~1version", "aggregate-to-admin", "enforce",
+			[]string{"/podLabels/app.kubernetes.io~1name", "/podLabels/app.kubernetes.io~1instance", "/rules/labels/helm.sh~1chart", "/commonLabels/app.kubernetes.io~1version", "aggregate-to-admin", "enforce",
 				"valu", "B=C", "/extraEnv/1/value", "http:r/a", "a@sha256:abc"}},
 		{[]string{`commonLabels.pillion\.dev/injection=disabled`}, []string{"commonLabels: pillion.dev/injection", "take this one out"}},
 		{[]string{"extraEnv[0].name=PILLION_NAMESPACE"}, []string{"extraEnv: PILLION_NAMESPACE"}},
 		{[]string{"extraEnv[0].name=PILLION_MEMORY_LIMIT"}, []string{"extraEnv: PILLION_MEMORY_LIMIT"}},
 		{[]string{"extraEnv[0].name=A", "extraEnv[1].name=A"}, []string{"extraEnv: A: "}},
-		{[]string{"autoscaling.enabled=true", "resources.requests.cpu=null"}, []string{"set resources.requests.cpu"}},
 		{[]string{"webhook.clientNames={a}"}, []string{"webhook.clientCA"}},
 		{[]string{"certs.provider=files"}, []string{"certs.files.secretName is required"}},
 		{[]string{"certs.leafDuration=9000h"}, []string{"certs.leafDuration is 9000h: allowed is from 3s to less than certs.caDuration, which is 8760h"}},
@@ -346,11 +345,6 @@ func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testin
 			t.Errorf("the entry for namespaces is\n%s", pretty(w))
 		}
 	}
-	off := render(t, "webhook.required.enabled=false")
-	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, off, "MutatingWebhookConfiguration")
-	if len(c.Webhooks) != 4 || c.Webhooks[0].Name != "namespaces.pillion.dev" {
-		t.Errorf("without webhook.required the entries are\n%s", pretty(c.Webhooks))
-	}
 }
 
 func TestValuesReachTheObjects(t *testing.T) {
@@ -493,12 +487,11 @@ func TestValuesReachPillionAsArguments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sets, want []string }{
 		{[]string{"library={fluent-bit,environment}", "annotationPrefix=side.example.com", "webhook.name=second"}, []string{"--library=fluent-bit,environment", "--annotation-prefix=side.example.com", "--webhook-configuration=second"}},
-		{[]string{"webhook.required.enabled=false"}, []string{"--keep-required-label=false"}},
 		{[]string{"webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"},
 			[]string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"}},
 		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.secretName=own"},
 			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--ca-secret=own"}},
-		{[]string{"certs.provider=cert-manager", "certs.certManager.secretName=own"}, []string{"--serving-secret=own", "--publish-ca=false"}},
+		{[]string{"certs.provider=cert-manager"}, []string{"--serving-secret=pillion-serving", "--publish-ca=false"}},
 		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"--cert-file=/etc/pillion/certificate/tls.crt", "--key-file=/etc/pillion/certificate/tls.key"}},
 	} {
 		args := server(t, c.sets...).Args

@@ -12,7 +12,6 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,23 +67,21 @@ var chartTypes = func() *runtime.Scheme {
 func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	t.Parallel()
 	all := platforms(t)
-	all["monitoring"] = "metrics: {serviceMonitor: {enabled: true, interval: 30s, scrapeTimeout: 5s, metricRelabelings: [{action: drop, regex: x}]}, rules: {enabled: true}, dashboard: {enabled: true}}"
+	all["monitoring"] = "metrics: {serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}"
 	all["nothing"] = ""
 	all["an admission policy"] = "required: {policy: true}\ntemplates: {mesh: {required: true, match: {podSelector: {matchLabels: {app: web}}}, inject: {spec: {containers: [{name: mesh, image: 'mesh:1'}]}}}}"
 	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: true}\nvalues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
 	all["labels and annotations that the chart has as well"] = "commonLabels: {release: all, grafana_dashboard: all}\npodLabels: {release: pods}\npodAnnotations: {checksum/files: x, kubectl.kubernetes.io/default-container: x}\nvalues: {a: b}\n" +
 		"metrics: {serviceMonitor: {enabled: true, labels: {release: monitor}}, rules: {enabled: true, labels: {release: rules}}, dashboard: {enabled: true}}"
-	all["names that YAML reads as something else"] = "nameOverride: '123'\nfullnameOverride: 'true'\npriorityClassName: 'true'\nruntimeClassName: '1234'\nserviceAccount: {name: '0'}\ncerts: {secretName: '0x1f'}\nrbac: {createSecrets: false}\n" +
+	all["names that YAML reads as something else"] = "nameOverride: '123'\nfullnameOverride: 'true'\npriorityClassName: 'true'\nserviceAccount: {name: '0'}\ncerts: {secretName: '0x1f'}\nrbac: {createSecrets: false}\n" +
 		"templates: {'12': {required: true, inject: {spec: {containers: [{name: a, image: 'a:1'}]}}}}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----', clientNames: ['CN: a #1']}"
-	proof, home := newNamespace(t, nil, nil).name, newNamespace(t, nil, nil).name
-	for _, class := range []string{"gvisor", "1234"} {
-		must(t, "{apiVersion: node.k8s.io/v1, kind: RuntimeClass, metadata: {name: '"+class+"'}, handler: runsc}", "kubectl", "create", "-f", "-")
-		t.Cleanup(func() { remove(t, "runtimeclass/"+class) })
-	}
+	home := newNamespace(t, nil, nil).name
+	must(t, "", "kubectl", "create", "namespace", home+"-proof")
+	t.Cleanup(func() { remove(t, "namespace/"+home+"-proof") })
 	for name, values := range all {
 		must(t, "", "helm", "lint", "--strict", checkout.Chart(), "-f", inFile(t, "platform.yaml", values))
 		var served bytes.Buffer
-		for _, object := range onPlatform(t, values, append([]string{"-n", home}, flags([]string{"annotationPrefix=" + home + ".example.com", "webhook.name=" + home, "enforcement.proofNamespace=" + proof})...)...) {
+		for _, object := range onPlatform(t, values, append([]string{"-n", home}, flags([]string{"annotationPrefix=" + home + ".example.com", "webhook.name=" + home})...)...) {
 			kind := object.GroupVersionKind()
 			typed, err := chartTypes.New(kind)
 			if err != nil {
@@ -159,12 +156,9 @@ func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
 		}
 	}
 
-	d, pod = deployed("Autoscaling, sandboxes, DNS and more of the pod")
-	objects = onPlatform(t, all["Autoscaling, sandboxes, DNS and more of the pod"])
-	if hpa := only[autoscalingv2.HorizontalPodAutoscaler](t, objects, "HorizontalPodAutoscaler"); d.Spec.Replicas != nil || hpa.Spec.ScaleTargetRef.Name != d.Name || *hpa.Spec.MinReplicas != 3 || hpa.Spec.MaxReplicas != 10 {
-		t.Errorf("with autoscaling there are %v replicas, and\n%s", d.Spec.Replicas, pretty(hpa))
-	}
-	if c := pod.Containers[0]; *pod.RuntimeClassName != "gvisor" || pod.DNSPolicy != corev1.DNSNone || pod.DNSConfig.Nameservers[0] != "169.254.20.10" || !slices.Contains(c.Env, corev1.EnvVar{Name: "GODEBUG", Value: "http2debug=1"}) ||
+	d, pod = deployed("More of the pod")
+	objects = onPlatform(t, all["More of the pod"])
+	if c := pod.Containers[0]; !slices.Contains(c.Env, corev1.EnvVar{Name: "GODEBUG", Value: "http2debug=1"}) ||
 		pod.Volumes[len(pod.Volumes)-1].Name != "scratch" || c.VolumeMounts[len(c.VolumeMounts)-1].MountPath != "/scratch" {
 		t.Errorf("the pods are\n%s", pretty(pod))
 	}
@@ -176,18 +170,14 @@ func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
 	if labels := d.Spec.Selector.MatchLabels; labels["team"] != "" || d.Spec.Template.Labels["team"] != "platform" || d.Name != "platform-sidecars" || labels["app.kubernetes.io/name"] != "sidecars" {
 		t.Errorf("the Deployment %s selects by %v pods with %v", d.Name, labels, d.Spec.Template.Labels)
 	}
-	objects = onPlatform(t, "commonLabels: {release: all}\npodAnnotations: {checksum/files: mine, kubectl.kubernetes.io/default-container: mine}\nvalues: {a: b}\nmetrics: {podMonitor: {enabled: true, labels: {release: monitor}}}\n"+
-		"certs: {provider: cert-manager}\nwebhook: {annotations: {cert-manager.io/inject-ca-from: mine, other: mine}}")
-	if got := only[monitoringv1.PodMonitor](t, objects, "PodMonitor").Labels["release"]; got != "monitor" {
-		t.Errorf("a label of the PodMonitor is %q, as commonLabels has it", got)
+	objects = onPlatform(t, "commonLabels: {release: all}\npodAnnotations: {checksum/files: mine, kubectl.kubernetes.io/default-container: mine}\nvalues: {a: b}\nmetrics: {serviceMonitor: {enabled: true, labels: {release: monitor}}}\n"+
+		"certs: {provider: cert-manager}")
+	if got := only[monitoringv1.ServiceMonitor](t, objects, "ServiceMonitor").Labels["release"]; got != "monitor" {
+		t.Errorf("a label of the ServiceMonitor is %q, as commonLabels has it", got)
 	}
 	if a := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Annotations; a["checksum/files"] == "mine" || a["kubectl.kubernetes.io/default-container"] != "mine" {
 		t.Errorf("the pods' annotations are %v", a)
 	}
-	if a := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Annotations; a["cert-manager.io/inject-ca-from"] == "mine" || a["other"] != "mine" {
-		t.Errorf("the webhooks' annotations are %v", a)
-	}
-	refuses(t, []string{"metrics.podMonitor.enabled=true", "metrics.serviceMonitor.enabled=true"}, []string{"metrics.podMonitor.enabled", "scraped twice"})
 	refuses(t, []string{`commonLabels.app\.kubernetes\.io/name=x`}, []string{"commonLabels"})
 }
 
@@ -236,7 +226,7 @@ func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
 		t.Errorf("server-side apply beside the other manager: %v, want a conflict at namespaceSelector", err)
 	}
 	g.run(t, "kubectl", append(apply, "--force-conflicts")...)
-	upgrade := upgradeOf("--reset-then-reuse-values", "--set", "webhook.requested.timeoutSeconds=9")
+	upgrade := upgradeOf("--reset-then-reuse-values", "--set", "webhook.timeoutSeconds=9")
 	if _, err := ground.Run(t.Context(), g, "helm", upgrade...); err != nil { // Helm 4 applies on the server's side
 		if !strings.Contains(err.Error(), `conflicts with "admissionsenforcer"`) {
 			t.Fatal(err)

@@ -74,11 +74,6 @@ func TestThePreviewCanHoldNobodyUp(t *testing.T) {
 			t.Errorf("%v: there is no preview", sets)
 		}
 	}
-	for _, object := range render(t, "preview.enabled=false", "clusterTemplates=false", "webhook.required.enabled=false") {
-		if object.GetKind() == "ValidatingWebhookConfiguration" {
-			t.Error("without previews and all that validates there is a configuration")
-		}
-	}
 }
 
 // Where nothing can come of it, API servers themselves say so.

@@ -183,11 +183,11 @@ func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
 		}
 	}
 	for set, want := range map[string]string{
-		"enforcement=asked":                                  "enforcement",
-		"enforcement.mode=Auto":                              "enforcement",
-		"excludedNamespaces={" + proofNamespace + "}":        "enforcement=None",
-		"templates.pillion-proof.inject.metadata.labels.a=b": "enforcement=None",
-		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false,webhook.required.enabled=false": "rbac.admissionPolicy=true",
+		"enforcement=asked":                                                         "enforcement",
+		"enforcement.mode=Auto":                                                     "enforcement",
+		"excludedNamespaces={" + proofNamespace + "}":                               "enforcement=None",
+		"templates.pillion-proof.inject.metadata.labels.a=b":                        "enforcement=None",
+		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false": "rbac.admissionPolicy=true",
 	} {
 		refuses(t, []string{set}, []string{want}, "-n", ground.Namespace)
 	}

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func newRootCommand(name string) *cobra.Command {
 	root := groupOf("pillion", "Sidecar injection for Kubernetes",
-		newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newSchemaCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
+		newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
 		newLibraryCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(),
 		newVersionCommand())
 	root.Long = `Pillion injects sidecars into Kubernetes pods. 'pillion serve' is the webhook.

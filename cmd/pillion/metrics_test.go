@@ -312,7 +312,6 @@ const metricsIntroduction = "# Metrics\n\n" +
 	"Each replica serves them on port 8080 (`adminPort`) at `/metrics`, whether it is ready or not.\n\n" +
 	"| value of the chart | what it brings |\n| --- | --- |\n" +
 	"| `metrics.serviceMonitor.enabled` | the Prometheus operator scrapes them |\n" +
-	"| `metrics.service.enabled` | a Service, for a Prometheus that finds Services |\n" +
 	"| `metrics.rules.enabled` | alerts: [runbook.md](../troubleshoot/runbook.md#alerts) |\n" +
 	"| `metrics.dashboard.enabled` | a Grafana dashboard |\n\n" +
 	"![The dashboard has an overview of twelve numbers, then panels of pods, refusals, failures, latency and injections.](../images/dashboard.svg)\n\n" +

@@ -28,7 +28,7 @@ func newOracle(config *rest.Config, namespace, prefix string) oracle.Oracle {
 }
 
 // errNotAsked means that Pillion asks no API server about templates.
-var errNotAsked = errors.New("no API server is asked: Pillion has no namespace in which it may create pods by dry run (enforcement.mode=Manual). To ask with your own rights: pillion lint FILE --server")
+var errNotAsked = errors.New("no API server is asked: Pillion has no namespace in which it may create pods by dry run (enforcement=None). To ask with your own rights: pillion lint FILE --server")
 
 // templateOracle finds out whether pods can have a template that compiles. Without a function that creates
 // pods it asks no API server.

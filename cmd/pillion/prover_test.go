@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/pillion-dev/pillion/controller/follow/followtest"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"

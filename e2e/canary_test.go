@@ -109,7 +109,7 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	if !maps.Equal(got, inShare(30)) || len(got) == 0 || len(got) == deployments {
 		t.Errorf("30 %% of %d Deployments are %v, want %v", deployments, got, inShare(30))
 	}
-	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.Contains(table, "SHARE") || !strings.Contains(table, " 30 ") {
+	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.Contains(table, "SHARE") || !strings.Contains(table, " 30\n") {
 		t.Errorf("kubectl get sct says\n%s", table)
 	}
 	for name := range got {

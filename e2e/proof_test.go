@@ -85,6 +85,7 @@ func TestOneValueSaysWhichNamespacesAreEnforced(t *testing.T) {
 	asks, quiet := newNamespace(t, asking("fluent-bit"), nil), newNamespace(t, nil, nil)
 	set := func(value string) {
 		must(t, "", "helm", append(upgradeOf(installed...), "--set", "enforcement="+value)...)
+		rolledOut(t, ground.Namespace)
 	}
 	defer set("Asked")
 	for _, c := range []struct{ value, required, asks string }{

@@ -94,9 +94,6 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 			if kind.Group == monitoringv1.SchemeGroupVersion.Group || kind.Kind == "Namespace" {
 				continue
 			}
-			if kind.Kind == "Pod" { // its account is not there yet
-				expectNoError(t, unstructured.SetNestedField(object.Object, "default", "spec", "serviceAccountName"))
-			}
 			text, err := yaml.Marshal(object.Object)
 			expectNoError(t, err)
 			fmt.Fprintf(&served, "---\n%s", text)
@@ -150,10 +147,8 @@ func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
 	}
 
 	objects = onPlatform(t, all["Private registries"])
-	for _, spec := range []corev1.PodSpec{only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec, only[corev1.Pod](t, objects, "Pod").Spec} {
-		if !strings.HasPrefix(spec.Containers[0].Image, "registry.example.com/pillion-dev/") || !slices.Equal(spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "mirror"}}) {
-			t.Errorf("with a private registry the image is %s, pulled with %v", spec.Containers[0].Image, spec.ImagePullSecrets)
-		}
+	if spec := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec; !strings.HasPrefix(spec.Containers[0].Image, "registry.example.com/pillion-dev/") || !slices.Equal(spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "mirror"}}) {
+		t.Errorf("with a private registry the image is %s, pulled with %v", spec.Containers[0].Image, spec.ImagePullSecrets)
 	}
 
 	d, pod = deployed("More of the pod")

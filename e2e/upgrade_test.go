@@ -109,8 +109,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	g := newCertsGround(t)
 	before, ok := checkout.PillionBefore()
 	if !ok {
-		t.Log("the program of the version before is not built here (make verify builds it): this one runs with the chart of before")
-		before = checkout.Pillion()
+		t.Skip("the version before is not built here; make verify builds it")
 	}
 	var clients []kubernetes.Interface
 	for _, path := range g.Kubeconfigs() {

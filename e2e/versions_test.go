@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -71,31 +70,4 @@ func (g *certsGround) serve(t *testing.T, storage string) {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"versions": versions}})
 	expectNoError(t, err)
 	g.run(t, "kubectl", "patch", "crd", "sidecartemplates.pillion.dev", "--type=merge", "-p", string(patch))
-}
-
-// A program of the version before does on this server what this version's does.
-func TestTheProgramOfTheVersionBeforeReadsThisServer(t *testing.T) {
-	t.Parallel()
-	before, ok := checkout.PillionBefore()
-	if !ok {
-		t.Skip("the version before is not built here; make verify builds it")
-	}
-	n := newNamespace(t, asking("fluent-bit"), nil)
-	n.mustCreate(t, newPod("web", nil))
-	for _, args := range [][]string{{"explain", "-n", n.name, "pod/web"}, {"status"}, {"check"}} {
-		codes := map[string]int{}
-		for name, program := range map[string]string{"before": before, "now": checkout.Pillion()} {
-			cmd := exec.CommandContext(t.Context(), program, args...)
-			cmd.Env = shared.Env()
-			out, err := cmd.CombinedOutput()
-			if cmd.ProcessState == nil {
-				t.Fatal(err)
-			}
-			codes[name] = cmd.ProcessState.ExitCode()
-			t.Logf("%s, %s: %d\n%s", name, args, codes[name], out)
-		}
-		if codes["before"] != codes["now"] {
-			t.Errorf("pillion %s exits with %d, that of the version before with %d", strings.Join(args, " "), codes["now"], codes["before"])
-		}
-	}
 }

@@ -32,7 +32,7 @@ func (c Checkout) BuildBefore(ctx context.Context, out io.Writer) error {
 	}
 	at := c.cache("at", versionBefore)
 	if exec.CommandContext(ctx, "git", "-C", string(c), "cat-file", "-e", versionBefore+"^{commit}").Run() != nil {
-		fmt.Fprintf(out, "this clone does not have the version before, %.7s (git fetch --unshallow brings it): upgrades from its chart are tried with this program\n", versionBefore)
+		fmt.Fprintf(out, "this clone does not have the version before, %.7s (git fetch --unshallow brings it): no upgrade from it is tried\n", versionBefore)
 		return nil
 	}
 	fmt.Fprintf(out, "building the version before, %.7s\n", versionBefore)

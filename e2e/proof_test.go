@@ -135,7 +135,7 @@ func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
 	eventually(t, soon, func() error {
 		return proven("0", `pillion_proofs_total{result="succeeded"} 0`, `pillion_proofs_total{result="failed"}`)
 	})
-	if result, found := checking(t).find("proof", "has not proven"); result != "failed" || len(found) != len(shared.Replicas(ground.Namespace)) {
+	if result, found := checking(t).find("proof", "came back without the sidecar"); result != "failed" || len(found) != 1 {
 		t.Errorf("proof is %s: %+v", result, found)
 	}
 	expectNoError(t, update(t.Context(), before))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -189,6 +190,18 @@ func readyCondition(canary *unstructured.Unstructured) *metav1.Condition {
 	return ready
 }
 
+// onlyStatusChanged reports whether nothing but the status of an object has changed since it was read, as
+// Pillion itself writes it. The object gets the resourceVersion that it has now.
+func onlyStatusChanged(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) bool {
+	now, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+	if err != nil || now.GetUID() != object.GetUID() || now.GetGeneration() != object.GetGeneration() ||
+		!maps.Equal(now.GetLabels(), object.GetLabels()) || !maps.Equal(now.GetAnnotations(), object.GetAnnotations()) {
+		return false
+	}
+	object.SetResourceVersion(now.GetResourceVersion())
+	return true
+}
+
 // write updates the stable template, and deletes the canary.
 func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynamic.ResourceInterface, canary, promoted *unstructured.Unstructured) error {
 	name, of := canary.GetName(), promoted.GetName()
@@ -201,6 +214,9 @@ func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynami
 	const again = "run the same command again"
 	delete(promoted.Object, "status")
 	updated, err := client.Update(ctx, promoted, metav1.UpdateOptions{FieldManager: "pillion-promote"})
+	for apierrors.IsConflict(err) && onlyStatusChanged(ctx, client, promoted) {
+		updated, err = client.Update(ctx, promoted, metav1.UpdateOptions{FieldManager: "pillion-promote"})
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("the SidecarTemplate %s was changed meanwhile, and nothing is written; %s: %w", of, again, err)
@@ -208,8 +224,14 @@ func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynami
 		return fmt.Errorf("giving the SidecarTemplate %s the spec of %s: %w", of, name, err)
 	}
 	fmt.Fprintf(out, "%s: has the spec of %s (generation %d)\n", of, name, updated.GetGeneration())
-	uid, version := canary.GetUID(), canary.GetResourceVersion()
-	err = client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	deleted := func() error {
+		uid, version := canary.GetUID(), canary.GetResourceVersion()
+		return client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+	}
+	err = deleted()
+	for apierrors.IsConflict(err) && onlyStatusChanged(ctx, client, canary) {
+		err = deleted()
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 	case apierrors.IsConflict(err):

@@ -15,7 +15,6 @@ import (
 
 	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -57,7 +56,7 @@ func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err er
 	if r.Config != "" {
 		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read", r.Deployment.Name, c.Namespace, r.Config)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars, Check: injector.CheckRequired}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err

@@ -164,7 +164,7 @@ func (c *compiler) constantScalar(v any, h here) node {
 	if !wrong {
 		fitted, err := fitScalar(v, h.typ)
 		if err == nil {
-			return &constant{at: h.at, typ: h.typ, value: fitted}
+			return &constant{at: h.at, value: fitted}
 		}
 	}
 	hint := ""
@@ -196,7 +196,7 @@ func (c *compiler) text(v string, h here) node {
 	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
 		c.problem(h.at, fmt.Sprintf("must be %s; got text with an expression in it: let the expression stand alone", h.typ.Words()))
 	}
-	return &text{typ: h.typ, parts: c.textParts(v, parts, h)}
+	return &text{parts: c.textParts(v, parts, h)}
 }
 
 func (c *compiler) whole(v string, p expression.Part, h here) node {
@@ -208,15 +208,15 @@ func (c *compiler) whole(v string, p expression.Part, h here) node {
 		c.problem(h.at, "is an expression; write out each container: "+verifiedByName)
 		return nil
 	}
-	compile := h.env.CompileValue
-	if h.isItem {
+	compile, item := h.env.CompileValue, h.isItem && h.typ != nil && h.typ.Kind() == podschema.Scalar
+	if item {
 		compile = h.env.CompileItem
 	}
 	e := compile(p.Text, c.textPlace(h.at, v, p.Offset), h.typ)
 	if e == nil {
 		return nil
 	}
-	return &whole{expression: e, typ: h.typ}
+	return &whole{expression: e, typ: h.typ, item: item}
 }
 
 func (c *compiler) textParts(v string, parts []expression.Part, h here) []textPart {
@@ -236,9 +236,9 @@ func (c *compiler) textParts(v string, parts []expression.Part, h here) []textPa
 // mapping compiles an object. The object's list has taken $for and $each.
 func (c *compiler) mapping(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ}
-	c.directives(m, v, h)
+	m.condition, m.directives = c.directives(v, h)
 	whole := map[string]any{}
-	isConstant := m.condition == nil && !m.directed
+	isConstant := m.condition == nil && len(m.directives) == 0
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if isDirective(key) {
 			continue
@@ -255,7 +255,7 @@ func (c *compiler) mapping(v map[string]any, h here) node {
 		}
 	}
 	if isConstant {
-		return &constant{at: h.at, typ: h.typ, value: whole}
+		return &constant{at: h.at, value: whole}
 	}
 	return m
 }
@@ -263,8 +263,8 @@ func (c *compiler) mapping(v map[string]any, h here) node {
 // directed compiles a scalar with directives of its own, an object in its place.
 func (c *compiler) directed(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ, scalar: true}
-	c.directives(m, v, h)
-	if !m.directed {
+	m.condition, m.directives = c.directives(v, h)
+	if len(m.directives) == 0 {
 		c.problem(h.at, fmt.Sprintf("must be %s; got an object. An expression can leave one value out: ${CONDITION ? VALUE : null}", h.typ.Words()))
 		return nil
 	}
@@ -359,7 +359,7 @@ func (c *compiler) sequence(v []any, h here) node {
 		if whole == nil {
 			whole = []any{}
 		}
-		return &constant{at: h.at, typ: h.typ, value: whole}
+		return &constant{at: h.at, value: whole}
 	}
 	return q
 }

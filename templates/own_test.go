@@ -16,7 +16,6 @@ inject:
 		`[{name: "data-${pod.metadata.?name.orValue('')}", emptyDir: {}}]`:                                 {"data-": true, "data-x": true, "data": false, "x": false},
 		`[{$for: "x in pod.spec.containers", name: "${x.name}-ab", emptyDir: {}}]`:                         {"x-ab": true, "x-b": false},
 		`"${pod.spec.?volumes.orValue([])}"`:                                                               {"any": true},
-		`[{$patch: replace}, {name: gone, $patch: delete}, {name: new, $patch: replace, emptyDir: {}}]`:    {"gone": false, "new": true, "any": false},
 		`["${pod.spec.?volumes[0].orValue(null)}"]`:                                                        {"any": true},
 	} {
 		for more, good := range map[string]bool{"": true, "\n    nodeNam: x": false} {
@@ -26,7 +25,7 @@ inject:
 			}
 			own := Entry{Name: "t", Template: compiled, Err: err}.Own()
 			for name, want := range map[string]bool{"audit": true, "init": true, "main": false, "": false} {
-				if own.Named(name) != want {
+				if own.Container(name) != want {
 					t.Errorf("%s%s: container %q: %t", volumes, more, name, !want)
 				}
 			}

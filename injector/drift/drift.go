@@ -109,13 +109,14 @@ func Named(all []Template, in State) []string {
 
 // Place is a place of a pod in which a new pod differs.
 type Place struct {
-	Path *podschema.Path
+	// Path is a keyed path.
+	Path []string
 	// Templates are those of a new pod that want something there. It may be empty.
 	Templates []string
 }
 
 // String writes the path as people do.
-func (p Place) String() string { return p.Path.Readable() }
+func (p Place) String() string { return podschema.Readable(p.Path) }
 
 // Comparison is how a pod compares with the pod that would be created in its place now.
 type Comparison struct {

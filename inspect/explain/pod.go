@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/keys"
+	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -51,7 +52,7 @@ func Of(in Input) Pod {
 		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
 		Refused: !in.Outcome.Allowed,
 		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
-		Effects: append([]injector.Effect{}, in.Outcome.Effects...), Kept: append([]injector.Kept{}, in.Outcome.Kept...),
+		Effects: append([]merge.PlaceEffect{}, in.Outcome.Effects...), Kept: append([]merge.Kept{}, in.Outcome.Kept...),
 		Warnings: append([]string{}, in.Outcome.Warnings...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
 	for _, t := range in.Outcome.Templates {

@@ -111,8 +111,8 @@ func Of(v any) Directives {
 func readJoin(key string, object map[string]any) *Join {
 	side, joins := sides[key]
 	separator, _ := object[key].(string)
-	text, _ := Value(object).(string)
-	if !joins || separator == "" {
+	text, isText := Value(object).(string)
+	if !joins || separator == "" || !isText {
 		return nil
 	}
 	return &Join{Side: side, Separator: separator, Text: text}

@@ -49,13 +49,14 @@ func TestAnObjectSaysWhatItsDirectivesMean(t *testing.T) {
 		"{$position: {after: x, before: z}}":      {},
 		"{$position: {after: ''}}":                {},
 		"{$position: {after: 1}}":                 {},
-		"{$position: {after: '${params.after}'}}": {Position: Place{Kind: After, Anchor: "${params.after}"}},
+		"{$position: {after: '${params.after}'}}": {},
 		"{$position: Middle}":                     {},
 
 		"{$append: ',', value: x}":  {Join: &Join{Side: Behind, Separator: ",", Text: "x"}},
 		"{$append: ',', value: ''}": {Join: &Join{Side: Behind, Separator: ","}},
 		"{$prepend: ',', value: x}": {Join: &Join{Side: InFront, Separator: ",", Text: "x"}},
-		"{$append: ',', value: 1}":  {Join: &Join{Side: Behind, Separator: ","}}, // rendering fills the text in
+		"{$append: ',', value: 1}":  {},
+		"{$append: ','}":            {},
 		"{$append: '', value: x}":   {},
 		"{$append: 1, value: x}":    {},
 	} {

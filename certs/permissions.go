@@ -133,29 +133,11 @@ func secretPermissions(namespace, name, value string, verbs ...string) []permiss
 func configurationPermissions(configurations []WebhookConfiguration, provider string, verbs ...string) []permission {
 	var list []permission
 	for _, c := range configurations {
-		value := chartsValue(c, configurations)
 		for _, verb := range verbs {
-			list = append(list, permission{rights.Right{Verb: verb, Group: "admissionregistration.k8s.io", Resource: c.Kind.resource(), Name: c.Name}, value + " and " + provider})
+			list = append(list, permission{rights.Right{Verb: verb, Group: "admissionregistration.k8s.io", Resource: c.Kind.resource(), Name: c.Name}, "webhook.name=" + c.Name + " and " + provider})
 		}
 	}
 	return list
-}
-
-// chartsValue returns the chart's value that puts a configuration into the list. The
-// chart gives its own two configurations one name and lists them first; the others come
-// from certs.webhookConfigurations.
-func chartsValue(c WebhookConfiguration, list []WebhookConfiguration) string {
-	own := ""
-	if i := slices.IndexFunc(list, func(c WebhookConfiguration) bool { return c.Kind == Mutating }); i >= 0 {
-		own = list[i].Name
-	}
-	switch {
-	case c.Name != own:
-		return fmt.Sprintf("certs.webhookConfigurations=[{kind: %s, name: %s}]", c.Kind, c.Name)
-	case c.Kind == Validating:
-		return "webhook.name=" + own
-	}
-	return "webhook.name=" + own
 }
 
 // missingError names the missing permissions.

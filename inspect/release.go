@@ -48,8 +48,6 @@ type ServedNamespaces struct {
 	Excluded []string
 	// All: the pods of every namespace pass that does not opt out.
 	All bool
-	// KeepRequired: the server sets the label of namespaces that a required template selects.
-	KeepRequired bool
 	// Enforcement says which namespaces become enforced once the server has proven that it works.
 	Enforcement labels.Enforcement
 	// ProofNamespace is the namespace of the pods by which a server proves that it works, "" for none.
@@ -69,7 +67,7 @@ func (s Served) Usage() usage.Rules { return usage.Rules{Prefix: s.Prefix, Exclu
 
 // Labels are the rules of the labels that Pillion manages on namespaces.
 func (s Served) Labels() labels.Rules {
-	return labels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Required: s.KeepRequired, Enforcement: s.Enforcement}
+	return labels.Rules{Prefix: s.Prefix, Excluded: s.Excluded, Enforcement: s.Enforcement}
 }
 
 // Registration says for which pods API servers call Pillion.

@@ -27,7 +27,7 @@ func namespaceWebhook(t testing.TB, change func(*parts)) http.Handler {
 	}
 	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
 	proven := func() bool { return true }
-	return newFixture(t, change).Handler(NewNamespace(labels.Rules{Excluded: []string{"kube-system"}, Required: true, Enforcement: labels.EnforceAsked}, proven, func() *templates.Set { return set }))
+	return newFixture(t, change).Handler(NewNamespace(labels.Rules{Excluded: []string{"kube-system"}, Enforcement: labels.EnforceAsked}, proven, func() *templates.Set { return set }))
 }
 
 // namespaceReview is the review of a namespace; an object that is empty is left out.

@@ -40,9 +40,9 @@ Below each finding stands the command that helps, as you can run it; replace the
 words in capitals. A right that you lack is named with the command that grants
 it.
 
-The exit code is 0 if the installation is sound, 1 if a check failed or you lack
-the right to look at something, and 2 for a wrong command line. With --strict
-warnings and skipped checks count as failed.
+The exit code is 0 if the installation is sound, and 2 for a wrong command line.
+It is 1 if a check failed, or you lack the right to look at something. With
+--strict warnings and skipped checks count as failed.
 
 The replicas are asked through the API server, by its proxy of pods.`,
 		Example: `  pillion check

@@ -97,7 +97,6 @@ func (c *serveConfig) flags(f *pflag.FlagSet) {
 	f.DurationVar(&c.ShutdownDelay, "shutdown-delay", 5*time.Second, "how long reviews are still answered after the replica has become unready")
 	f.DurationVar(&c.ShutdownMax, "shutdown-timeout", 20*time.Second, "how long reviews in flight may take after the shutdown delay")
 	f.BoolVar(&c.OwnerEvents, "owner-events", true, "write events on the controllers that create pods, which Pillion has to read for it; if false, on the namespace")
-	f.BoolVar(&c.KeepRequired, "keep-required-label", true, "set the label PREFIX/required on namespaces that a required template selects: API servers then have Pillion check their final pods")
 	f.StringVar(&c.UninstallMarker, "uninstall-marker", "", "name of a ConfigMap in Pillion's own namespace that announces the uninstall: Pillion then removes its labels from namespaces (default: they stay)")
 	c.enforcementFlags(f)
 	f.StringVar(&c.InUse, "in-use-record", "", "ConfigMap in --namespace in which replicas record the templates that namespaces name; a replica that starts without one of them is not ready (empty: none)")

@@ -33,7 +33,7 @@ func assembledReplica(t *testing.T, flags ...string) (*replica, *prometheus.Regi
 	cmd := &cobra.Command{RunE: func(cmd *cobra.Command, _ []string) error { return c.load(cmd.Flags()) }}
 	c.flags(cmd.Flags())
 	cmd.SetArgs(append([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
-		"--cluster-templates", "--namespaced-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--keep-required-label", "--uninstall-marker=pillion-uninstall"}, flags...))
+		"--cluster-templates", "--namespaced-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--uninstall-marker=pillion-uninstall"}, flags...))
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}

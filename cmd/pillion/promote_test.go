@@ -1,11 +1,72 @@
 package main
 
 import (
+	"context"
+	"io"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+
 	"github.com/pillion-dev/pillion/templates"
 )
+
+// Pillion writes the status of a template at any time, which no promotion has to heed. What somebody else
+// writes it has to. A fake, since no API server writes between two requests when it is told to.
+func TestAPromotionGoesOnIfOnlyTheStatusChanged(t *testing.T) {
+	resource := schema.GroupVersionResource{Group: "pillion.dev", Version: "v1alpha1", Resource: "sidecartemplates"}
+	template := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate",
+			"metadata": map[string]any{"name": name, "uid": name, "generation": int64(1), "resourceVersion": "1"}, "spec": map[string]any{},
+		}}
+	}
+	type change = func(*unstructured.Unstructured)
+	status := func(o *unstructured.Unstructured) { o.Object["status"] = map[string]any{"hash": "abc"} }
+	for name, c := range map[string]struct {
+		verb   string
+		change change
+		fails  string
+	}{
+		"the template's status": {"update", status, ""},
+		"the canary's status":   {"delete", status, ""},
+		"the template's labels": {"update", func(o *unstructured.Unstructured) { o.SetLabels(map[string]string{"by": "another"}) }, "nothing is written"},
+		"the template's spec":   {"update", func(o *unstructured.Unstructured) { o.SetGeneration(2) }, "nothing is written"},
+		"the canary's notes":    {"delete", func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"by": "another"}) }, "and stays"},
+		"another template":      {"update", func(o *unstructured.Unstructured) { o.SetUID("another") }, "nothing is written"},
+	} {
+		stable, canary := template("logs"), template("logs-next")
+		client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{resource: "SidecarTemplateList"}, stable.DeepCopy(), canary.DeepCopy())
+		changed := false
+		client.PrependReactor(c.verb, "sidecartemplates", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if changed {
+				return false, nil, nil
+			}
+			changed = true
+			now := map[string]*unstructured.Unstructured{"update": stable, "delete": canary}[c.verb].DeepCopy()
+			c.change(now)
+			now.SetResourceVersion("2")
+			if err := client.Tracker().Update(resource, now, ""); err != nil {
+				t.Fatal(err)
+			}
+			return true, nil, apierrors.NewConflict(resource.GroupResource(), now.GetName(), nil)
+		})
+		p := promoteCommand{prefix: templates.DefaultPrefix}
+		err := p.write(context.Background(), io.Discard, client.Resource(resource), canary.DeepCopy(), stable.DeepCopy())
+		if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+			t.Errorf("%s: %v, want %q", name, err, c.fails)
+		}
+		if _, err := client.Resource(resource).Get(t.Context(), "logs-next", metav1.GetOptions{}); apierrors.IsNotFound(err) != (c.fails == "") {
+			t.Errorf("%s: the canary afterwards: %v", name, err)
+		}
+	}
+}
 
 func TestAPromotionKeepsWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
 	const stable = `

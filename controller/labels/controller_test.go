@@ -190,7 +190,7 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
 	t.Helper()
 	r := &replica{set: set, ready: ready, log: &logtest.Log{}}
 	r.Controller = New(Options{
-		Rules: Rules{Excluded: []string{"kube-system"}, Required: true}, Namespaces: w.All, Namespace: w.Cached, Write: w.write,
+		Rules: Rules{Excluded: []string{"kube-system"}}, Namespaces: w.All, Namespace: w.Cached, Write: w.write,
 		Proven:    func() bool { return false },
 		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
 		Ready:     func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
@@ -548,7 +548,7 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 			w.mu.Unlock()
 			pass(2 * lastPauseOff)
 			for _, ns := range w.List() {
-				if left := (Rules{Required: true}).Changes(replicas[0].set, false, ns); len(left) > 0 {
+				if left := (Rules{}).Changes(replicas[0].set, false, ns); len(left) > 0 {
 					t.Fatalf("the namespace %s with the labels %v still wants %v", ns.Name, ns.Labels, left)
 				}
 			}

@@ -30,8 +30,6 @@ type Rules struct {
 	Prefix string
 	// Excluded are the namespaces that get no label.
 	Excluded []string
-	// Required: the label PREFIX/required is managed, too.
-	Required bool
 	// Enforcement says which namespaces become enforced. Default: [EnforceRequired].
 	Enforcement Enforcement
 }
@@ -49,11 +47,7 @@ func (c Change) TakesOff() bool { return c.Value == "" }
 
 // Keys returns the keys of the managed labels.
 func (r Rules) Keys() []string {
-	keys := []string{templates.InjectionLabel(r.Prefix)}
-	if r.Required {
-		keys = append(keys, templates.RequiredLabel(r.Prefix))
-	}
-	return keys
+	return []string{templates.InjectionLabel(r.Prefix), templates.RequiredLabel(r.Prefix)}
 }
 
 // Knows reports whether a namespace has all labels that the templates select by. Without them
@@ -82,13 +76,11 @@ func (r Rules) Changes(set *templates.Set, proven bool, ns Namespace) []Change {
 	if key := templates.InjectionLabel(r.Prefix); !slices.Contains(ns.ByHand, key) {
 		add(key, r.injection(set, proven, ns))
 	}
-	if r.Required {
-		want := ""
-		if set.VerifiedIn(ns.Namespace) {
-			want = "true"
-		}
-		add(templates.RequiredLabel(r.Prefix), want)
+	required := ""
+	if set.VerifiedIn(ns.Namespace) {
+		required = "true"
 	}
+	add(templates.RequiredLabel(r.Prefix), required)
 	return changes
 }
 

@@ -71,9 +71,9 @@ func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
 		Rules
 		set *templates.Set
 	}
-	payments := judge{Rules{Excluded: []string{"kube-system"}, Required: true}, required(t, "payments")}
-	none := judge{Rules{Required: true}, templates.NewSet(nil)}
-	other := judge{Rules{Prefix: "side.example.com", Required: true}, required(t, "payments")}
+	payments := judge{Rules{Excluded: []string{"kube-system"}}, required(t, "payments")}
+	none := judge{Rules{}, templates.NewSet(nil)}
+	other := judge{Rules{Prefix: "side.example.com"}, required(t, "payments")}
 	for why, c := range map[string]struct {
 		by   judge
 		ns   Namespace
@@ -152,7 +152,7 @@ func TestWithoutTheLabelThereIsNothingToVerify(t *testing.T) {
 	for range 150 {
 		set, next := random(t, r)
 		ns := next()
-		ns = apply(ns, Rules{Required: true}.Changes(set, false, ns))
+		ns = apply(ns, Rules{}.Changes(set, false, ns))
 		pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
 		if err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 150 {
 		set, next := random(t, r)
-		rules, proven := Rules{Required: true, Enforcement: EnforceAsked}, r.IntN(2) == 0
+		rules, proven := Rules{Enforcement: EnforceAsked}, r.IntN(2) == 0
 		ns := next()
 		if left := rules.Changes(set, proven, apply(ns, rules.Changes(set, proven, ns))); len(left) != 0 {
 			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
@@ -281,7 +281,7 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		"an empty value that nobody owns or needs": {ns("", injection+"="), open, "-"},
 	} {
 		rules := Rules{Excluded: []string{"kube-system"}, Enforcement: c.when.Enforcement}
-		if got := said(rules.Changes(set, c.when.proven, c.ns)); got != c.want {
+		if got := said(of(injection, rules.Changes(set, c.when.proven, c.ns))); got != c.want {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 		excluded := c.ns
@@ -294,7 +294,7 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		if wanted := rules.injection(set, c.when.proven, c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
 			wantInWrite = "enabled"
 		}
-		if got := said(rules.InWrite(set, c.when.proven, c.ns, Namespace{})); got != wantInWrite {
+		if got := said(of(injection, rules.InWrite(set, c.when.proven, c.ns, Namespace{}))); got != wantInWrite {
 			t.Errorf("%s, in a write: %q, want %q", why, got, wantInWrite)
 		}
 	}
@@ -365,7 +365,7 @@ func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
 			continue
 		}
 		touched++
-		if got := said((Rules{}).Changes(set, false, ns)); got != "enabled" {
+		if got := said(of(injection, (Rules{}).Changes(set, false, ns))); got != "enabled" {
 			t.Fatalf("the label of a namespace with the labels %v and the annotations %v is %q, and its pods are touched: %+v", ns.Labels, ns.Annotations, got, out)
 		}
 	}
@@ -435,7 +435,7 @@ func TestAnApplyHasAllLabelsOfPillionsAndNoHands(t *testing.T) {
 		"one goes":                     {namespace("shop", key+"=true", injection+"=enabled"), []Change{{Key: key, From: "true"}}, map[string]string{injection: "enabled"}, false},
 		"both":                         {namespace("shop", injection+"=enabled"), append(put, Change{Key: injection, Value: "enforced", From: "enabled"}), map[string]string{key: "true", injection: "enforced"}, false},
 	} {
-		got, force := Rules{Required: true}.Applied(c.ns, c.changes)
+		got, force := Rules{}.Applied(c.ns, c.changes)
 		if !maps.Equal(got, c.want) || force != c.force {
 			t.Errorf("%s: %v, forced: %t; want %v, %t", why, got, force, c.want, c.force)
 		}
@@ -513,7 +513,7 @@ func TestWhileANamespacesOwnTemplatesAreNotReadNoLabelIsTakenOff(t *testing.T) {
 	own := func(err error) *templates.Set {
 		return templates.NewSet(nil).WithNamespaces(map[string]*templates.NamespaceTemplates{"shop": templates.NewNamespaceTemplates([]templates.Entry{{Name: "own", Namespace: "shop", Err: err}})})
 	}
-	rules := Rules{Prefix: "pillion.dev", Required: true}
+	rules := Rules{Prefix: "pillion.dev"}
 	labelled := Namespace{Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}}}
 	if changes := rules.Changes(own(templates.ErrUnread), false, labelled); len(changes) != 0 {
 		t.Errorf("not read: %+v", changes)

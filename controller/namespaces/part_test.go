@@ -104,7 +104,7 @@ func drawNamespace(t *rapid.T) *metav1.PartialObjectMetadata {
 
 func TestDecisionsByWhatTheCacheKeepsAreThoseByTheWholeNamespace(t *testing.T) {
 	pipeline := injector.NewPipeline(injector.Config{})
-	rules, proven := labels.Rules{Required: true, Enforcement: labels.EnforceAsked}, true
+	rules, proven := labels.Rules{Enforcement: labels.EnforceAsked}, true
 	var small, served, notServed, judged, notJudged int
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawSet(t, "templates before"), drawSet(t, "templates now")

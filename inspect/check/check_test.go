@@ -90,7 +90,7 @@ func soundGround(t *testing.T) *ground {
 	g.served = inspect.Served{
 		Prefix: "pillion.dev", Service: "pillion", Mutating: []string{"pillion"}, Validating: []string{"pillion"},
 		ServedTemplates:    inspect.ServedTemplates{ClusterTemplates: true, NamespacedTemplates: true},
-		ServedNamespaces:   inspect.ServedNamespaces{Excluded: []string{"kube-system"}, KeepRequired: true, Enforcement: labels.EnforceAsked, ProofNamespace: "pillion-system-proof"},
+		ServedNamespaces:   inspect.ServedNamespaces{Excluded: []string{"kube-system"}, Enforcement: labels.EnforceAsked, ProofNamespace: "pillion-system-proof"},
 		ServedCertificates: inspect.ServedCertificates{Provider: "self-signed", Publishes: true, LeafDuration: 24 * time.Hour},
 	}
 	for _, name := range []string{"a", "b"} {

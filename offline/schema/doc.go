@@ -7,3 +7,5 @@
 //
 // May import: nothing of this module.
 package schema
+
+//go:generate go test . -run TestTheSchemaFollowsTheTypes -update

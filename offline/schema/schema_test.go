@@ -11,13 +11,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/offline/schema"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.JSON))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(committed))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,10 @@ one: the text is read by the same Go function as in Pillion.
 {{- end }}
 {{- end -}}
 
-{{/* The annotations of the chart's webhook configurations; empty if there are none. */}}
+{{/*
+The annotations of the chart's webhook configurations. The first makes AKS leave their selectors
+unchanged, which is safe because Pillion excludes kube-system itself.
+*/}}
 {{- define "pillion.webhookAnnotations" -}}
 {{- $annotations := dict "admissions.enforcer/disabled" "true" -}}
 {{- if and (eq .Values.certs.provider "cert-manager") (not .Values.certs.certManager.publish) -}}

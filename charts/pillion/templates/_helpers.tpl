@@ -251,7 +251,6 @@ yes
 {{- end }}
 - --webhook-scope={{ .Values.webhook.scope }}
 - --owner-events={{ not .Values.rbac.hardened }}
-- --keep-required-label=true
 - --uninstall-marker={{ include "pillion.uninstallMarker" . }}
 - --enforcement={{ .Values.enforcement }}
 {{- if include "pillion.proves" . }}

@@ -38,6 +38,8 @@ dry run, in the namespace of -n: you need the right to create pods there. It is
 an error if the API server calls all bundled pods that get the template invalid,
 or refuses a pod of yours.
 
+With - it reads templates from standard input.
+
 With --test it also runs the templates' own cases: for a template NAME the
 folders testdata/NAME/CASE beside its file, each with a pod.yaml and the
 want.yaml that is the resulting pod. docs/how-to/test-templates.md says more.
@@ -46,7 +48,8 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
   pillion lint templates/ --test
   pillion lint template.yaml --pod deployment.yaml --strict -o json
-  pillion lint template.yaml --server -n shop`,
+  pillion lint template.yaml --server -n shop
+  kubectl get sct fluent-bit -o yaml | pillion lint -`,
 		ValidArgsFunction: anyFile,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -68,7 +71,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 			}
 			var documents []lint.Document
 			for _, path := range args {
-				manifests, err := readManifests(path)
+				manifests, err := lintedDocuments(cmd, path)
 				if err != nil {
 					return err
 				}
@@ -120,6 +123,22 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	nowFlag(cmd.Flags(), &o.now)
 	o.compileFlags(cmd)
 	return cmd
+}
+
+// lintedDocuments returns the templates of a file or directory, or of standard input for "-".
+func lintedDocuments(cmd *cobra.Command, path string) ([]lint.Document, error) {
+	if path != "-" {
+		return readManifests(path)
+	}
+	data, err := readFile(cmd, path)
+	if err != nil {
+		return nil, err
+	}
+	documents := documentsOf(path, data)
+	if len(documents) == 0 {
+		return nil, noTemplate("standard input")
+	}
+	return documents, nil
 }
 
 // lintFlags are the flags that only lint has.

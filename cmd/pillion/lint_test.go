@@ -57,6 +57,21 @@ func TestLintWritesJSONForAMachine(t *testing.T) {
 	}
 }
 
+// The remedy of 'pillion check' for a template with a mistake is 'kubectl get … -o yaml | pillion lint -'.
+func TestLintReadsATemplateFromAPipe(t *testing.T) {
+	const template = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: piped, resourceVersion: \"7\"}\n" +
+		"spec: {oder: 1, inject: {metadata: {labels: {a: b}}}}\nstatus: {hash: abc}\n"
+	code, out, errs := call(t, template, nil, "lint", "-")
+	if code != exitError || !strings.Contains(out, "-:4: template piped: spec.oder: ") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for stdin, want := range map[string]string{"": "standard input has no SidecarTemplate", "apiVersion: pillion.dev/v1alpha1\nkind: Sidec": "SidecarTemplate"} {
+		if code, out, errs := call(t, stdin, nil, "lint", "-"); code != exitError || !strings.Contains(out+errs, want) {
+			t.Errorf("of %q: exit %d, want %q\n%s%s", stdin, code, want, out, errs)
+		}
+	}
+}
+
 func TestLintTakesTheAuthorsPods(t *testing.T) {
 	files := map[string]string{
 		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    metadata: {annotations: {compile-parameter.pillion.dev/x: 'y'}}\n    spec: {containers: [{name: good, image: 'web:1'}]}\n",

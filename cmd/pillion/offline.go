@@ -349,14 +349,24 @@ func readManifests(path string) ([]lint.Document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading templates: %w", err)
 		}
-		for _, d := range templates.ParseFile(data) {
-			manifests = append(manifests, lint.Document{Source: file, Document: d})
-		}
+		manifests = append(manifests, documentsOf(file, data)...)
 	}
 	if len(manifests) == 0 {
-		return nil, fmt.Errorf("reading templates: %s has no SidecarTemplate", path)
+		return nil, noTemplate(path)
 	}
 	return manifests, nil
+}
+
+// documentsOf returns the templates of a file's data.
+func documentsOf(file string, data []byte) (documents []lint.Document) {
+	for _, d := range templates.ParseFile(data) {
+		documents = append(documents, lint.Document{Source: file, Document: d})
+	}
+	return documents
+}
+
+func noTemplate(path string) error {
+	return fmt.Errorf("reading templates: %s has no SidecarTemplate", path)
 }
 
 // manifestsOf returns the templates among objects.
@@ -370,9 +380,7 @@ func manifestsOf(objects []map[string]any) ([]lint.Document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading templates: %s: %w", workload.NameOf(object), err)
 		}
-		for _, d := range templates.ParseFile([]byte(text)) {
-			manifests = append(manifests, lint.Document{Source: workload.NameOf(object), Document: d})
-		}
+		manifests = append(manifests, documentsOf(workload.NameOf(object), []byte(text))...)
 	}
 	return manifests, nil
 }

@@ -108,10 +108,11 @@ func TestExplainHasTheAPIServersOwnAnswerForAWorkload(t *testing.T) {
 	}
 
 	// Where nothing refuses the pods, and then a quota has room for one.
-	must(t, "", "kubectl", "-n", n.name, "delete", "cronjob/nightly", "job/import", "statefulset/db")
+	// An old ReplicaSet may not take the room: so the Deployment goes with all that it has.
+	must(t, "", "kubectl", "-n", n.name, "delete", "--cascade=foreground", "cronjob/nightly", "job/import", "statefulset/db", "deployment/web")
 	must(t, "", "kubectl", "label", "namespace", n.name, "pod-security.kubernetes.io/enforce-")
 	must(t, "", "kubectl", "-n", n.name, "create", "quota", "q", "--hard=pods=1")
-	must(t, "", "kubectl", "-n", n.name, "rollout", "restart", "deployment/web")
+	must(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
 	n.waitPods(t, 1, "app=web")
 	// One more is refused, and none is missing.
 	must(t, "", "kubectl", "-n", n.name, "delete", "events", "--all")

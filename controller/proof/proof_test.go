@@ -60,6 +60,23 @@ func (c *cluster) set(a answer) {
 // times returns how often the cluster was asked.
 func (c *cluster) times() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.asked) }
 
+// Write appends to the log.
+func (c *cluster) Write(line []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.log.Write(line)
+}
+
+// logged returns the log.
+func (c *cluster) logged() string { c.mu.Lock(); defer c.mu.Unlock(); return c.log.String() }
+
+// changed notes whether the prover has proven injection when it says that something changed.
+func (c *cluster) changed(proven bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes = append(c.changes, proven)
+}
+
 // start runs a prover until the test ends. Use it in a synctest bubble.
 func start(t *testing.T, c *cluster) *Prover {
 	t.Helper()
@@ -72,9 +89,9 @@ func start(t *testing.T, c *cluster) *Prover {
 			c.asked = append(c.asked, time.Now())
 			return c.answer(pod)
 		},
-		Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
+		Logger: slog.New(slog.NewTextHandler(c, nil)),
 	})
-	p.OnChange(func() { c.changes = append(c.changes, p.Proven()) })
+	p.OnChange(func() { c.changed(p.Proven()) })
 	runtest.Start(t, p.Run)
 	return p
 }
@@ -99,6 +116,8 @@ func TestProofsBeginWhenTheReplicaIsReadyAndFollowEachOtherSlowlyOnceOneSucceeds
 		if n := c.times(); n < 17 || n > 26 {
 			t.Errorf("%d proofs in ten minutes, want one in about 30 s", n)
 		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		gaps := map[time.Duration]bool{}
 		for i := range c.asked[1:] {
 			gaps[c.asked[i+1].Sub(c.asked[i])] = true
@@ -127,17 +146,17 @@ func TestProofsThatFailFollowEachOtherQuicklyAndThenEveryTenSeconds(t *testing.T
 		if n := c.times() - before; n != 10 {
 			t.Errorf("%d proofs in 100 seconds of failures, want 10", n)
 		}
-		if n := strings.Count(c.log.String(), "exceeded quota"); n != 1 {
-			t.Errorf("the log has the API server's error %d times, want once:\n%s", n, &c.log)
+		if n := strings.Count(c.logged(), "exceeded quota"); n != 1 {
+			t.Errorf("the log has the API server's error %d times, want once:\n%s", n, c.logged())
 		}
 		time.Sleep(11 * time.Minute)
-		if n := strings.Count(c.log.String(), "exceeded quota"); n != 2 {
-			t.Errorf("eleven minutes later the log has the API server's error %d times, want twice:\n%s", n, &c.log)
+		if n := strings.Count(c.logged(), "exceeded quota"); n != 2 {
+			t.Errorf("eleven minutes later the log has the API server's error %d times, want twice:\n%s", n, c.logged())
 		}
 		c.set(injected)
 		time.Sleep(latest + time.Millisecond)
-		if !p.Proven() || !strings.Contains(c.log.String(), "proven: ") {
-			t.Errorf("after it works again: proven=%t; the log:\n%s", p.Proven(), &c.log)
+		if !p.Proven() || !strings.Contains(c.logged(), "proven: ") {
+			t.Errorf("after it works again: proven=%t; the log:\n%s", p.Proven(), c.logged())
 		}
 	})
 }
@@ -161,8 +180,9 @@ func TestOneProofThatFailsIsNoNewsAndThreeInARowAre(t *testing.T) {
 			c.set(injected)
 			time.Sleep(time.Minute)
 		}
-		if len(c.changes) != 1 || strings.Contains(c.log.String(), "fails") {
-			t.Errorf("the changes are %v, want one; the log:\n%s", c.changes, c.log.String())
+		synctest.Wait()
+		if len(c.changes) != 1 || strings.Contains(c.logged(), "fails") {
+			t.Errorf("the changes are %v, want one; the log:\n%s", c.changes, c.logged())
 		}
 		c.set(bare)
 		time.Sleep(time.Minute)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,17 +16,39 @@ import (
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
-// accepting runs a replica in which an API server answers so, and returns how often it was asked.
-func (s *stored) accepting(t *testing.T, judge func(Object) Verdict, answer func() (metav1.ConditionStatus, string)) *int {
+// acceptance is an API server that a StatusWriter asks whether it accepts the pods of a template.
+type acceptance struct {
+	mu     sync.Mutex
+	status metav1.ConditionStatus
+	reason string
+	asked  int
+}
+
+// set changes what the API server answers.
+func (a *acceptance) set(status metav1.ConditionStatus, reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status, a.reason = status, reason
+}
+
+// condition counts the question and returns the answer.
+func (a *acceptance) condition(context.Context, *templates.Template) metav1.Condition {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked++
+	return metav1.Condition{Status: a.status, Reason: a.reason, Message: "as it says"}
+}
+
+// times returns how often the API server was asked.
+func (a *acceptance) times() int { a.mu.Lock(); defer a.mu.Unlock(); return a.asked }
+
+// accepting runs a StatusWriter beside an API server that answers with the status and the reason.
+func (s *stored) accepting(t *testing.T, judge func(Object) Verdict, status metav1.ConditionStatus, reason string) *acceptance {
 	t.Helper()
 	template := templatestest.Compile(t, "{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: a}, spec: {inject: {metadata: {labels: {a: b}}}}}")
-	asked := 0
+	api := &acceptance{status: status, reason: reason}
 	w := newStatusWriter(s.patch, slog.New(slog.DiscardHandler))
-	w.Acceptance = func(context.Context, *templates.Template) metav1.Condition {
-		asked++
-		status, reason := answer()
-		return metav1.Condition{Status: status, Reason: reason, Message: "as it says"}
-	}
+	w.Acceptance = api.condition
 	w.Counted(map[string]int{"a": 0})
 	s.watchers = append(s.watchers, func(o Object) {
 		v := judge(o)
@@ -35,25 +58,24 @@ func (s *stored) accepting(t *testing.T, judge func(Object) Verdict, answer func
 		w.Observe("", []Verdict{v})
 	})
 	runtest.Start(t, w.Run)
-	return &asked
+	return api
 }
 
 func TestTheStatusSaysOnceForEachVersionWhetherAPIServersAcceptThePods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stored{object: Object{Name: "a"}}
-		status, reason := metav1.ConditionFalse, Invalid
-		asked := s.accepting(t, saying("h1", Compiled, "ok"), func() (metav1.ConditionStatus, string) { return status, reason })
+		api := s.accepting(t, saying("h1", Compiled, "ok"), metav1.ConditionFalse, Invalid)
 		s.change(func(o *Object) { o.Generation = 1 })
 		time.Sleep(time.Hour)
 		got := meta.FindStatusCondition(s.status().Conditions, Accepted)
-		if writes, _ := s.counts(); *asked != 1 || writes != 1 || got == nil || got.Status != metav1.ConditionFalse || got.Reason != Invalid || got.ObservedGeneration != 1 || got.Message != "as it says" {
-			t.Errorf("asked %d times, %d writes: %+v", *asked, writes, got)
+		if writes, _ := s.counts(); api.times() != 1 || writes != 1 || got == nil || got.Status != metav1.ConditionFalse || got.Reason != Invalid || got.ObservedGeneration != 1 || got.Message != "as it says" {
+			t.Errorf("asked %d times, %d writes: %+v", api.times(), writes, got)
 		}
-		status, reason = metav1.ConditionTrue, Valid
+		api.set(metav1.ConditionTrue, Valid)
 		s.change(func(o *Object) { o.Generation = 2 })
 		time.Sleep(time.Hour)
-		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); *asked != 2 || got.Status != metav1.ConditionTrue || got.ObservedGeneration != 2 {
-			t.Errorf("another version: asked %d times: %+v", *asked, got)
+		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); api.times() != 2 || got.Status != metav1.ConditionTrue || got.ObservedGeneration != 2 {
+			t.Errorf("another version: asked %d times: %+v", api.times(), got)
 		}
 	})
 }
@@ -61,19 +83,18 @@ func TestTheStatusSaysOnceForEachVersionWhetherAPIServersAcceptThePods(t *testin
 func TestAnAPIServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stored{object: Object{Name: "a"}}
-		status, reason := metav1.ConditionUnknown, NoAnswer
-		asked := s.accepting(t, saying("h1", Compiled, "ok"), func() (metav1.ConditionStatus, string) { return status, reason })
+		api := s.accepting(t, saying("h1", Compiled, "ok"), metav1.ConditionUnknown, NoAnswer)
 		s.change(func(o *Object) { o.Generation = 1 })
 		time.Sleep(time.Hour)
-		if writes, _ := s.counts(); *asked < 5 || *asked > 20 || writes != 1 {
-			t.Errorf("asked %d times within an hour, %d writes", *asked, writes)
+		if writes, _ := s.counts(); api.times() < 5 || api.times() > 20 || writes != 1 {
+			t.Errorf("asked %d times within an hour, %d writes", api.times(), writes)
 		}
-		status, reason = metav1.ConditionTrue, Valid
+		api.set(metav1.ConditionTrue, Valid)
 		time.Sleep(time.Hour)
-		before := *asked
+		before := api.times()
 		time.Sleep(time.Hour)
-		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); got.Status != metav1.ConditionTrue || *asked != before {
-			t.Errorf("after it answers it is asked %d times more: %+v", *asked-before, got)
+		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); got.Status != metav1.ConditionTrue || api.times() != before {
+			t.Errorf("after it answers it is asked %d times more: %+v", api.times()-before, got)
 		}
 	})
 }
@@ -82,15 +103,19 @@ func TestAnAPIServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 func TestAVersionThatDoesNotCompileIsNotAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stored{object: Object{Name: "a"}}
-		verdict := saying("h1", Compiled, "ok")
-		asked := s.accepting(t, func(o Object) Verdict { return verdict(o) }, func() (metav1.ConditionStatus, string) { return metav1.ConditionTrue, Valid })
+		judge := func(o Object) Verdict {
+			if o.Generation == 1 {
+				return saying("h1", Compiled, "ok")(o)
+			}
+			return saying("", CompileFailed, "no")(o)
+		}
+		api := s.accepting(t, judge, metav1.ConditionTrue, Valid)
 		s.change(func(o *Object) { o.Generation = 1 })
 		time.Sleep(time.Minute)
-		verdict = saying("", CompileFailed, "no")
 		s.change(func(o *Object) { o.Generation = 2 })
 		time.Sleep(time.Hour)
-		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); got != nil || *asked != 1 {
-			t.Errorf("asked %d times: %+v", *asked, got)
+		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); got != nil || api.times() != 1 {
+			t.Errorf("asked %d times: %+v", api.times(), got)
 		}
 	})
 }

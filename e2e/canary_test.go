@@ -175,8 +175,8 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	}
 }
 
-// A required template with a canary, whose sidecar has another name, until the canary is gone.
-func TestASidecarStaysGuardedWhenItsCanaryIsGone(t *testing.T) {
+// A required template has a canary, whose sidecar has another name.
+func TestTheSidecarOfACanaryStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	const spec = `
 verify: {images: ["good.example.com/**"]}
@@ -187,9 +187,6 @@ inject: {spec: {initContainers: [{name: NAME, image: "good.example.com/audit:1",
 	canary.apply(t)
 	n.previews(t, inForce, newPod("probe", nil), func(pod *corev1.Pod) bool { return sidecar(pod, canary.name) != nil })
 	pod := n.mustCreate(t, newPod("web", nil))
-	must(t, "", "kubectl", "delete", "sct", canary.name)
-	injects(t, n, stable.name)
-
 	patch := func(data string) error {
 		_, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, []byte(data), metav1.PatchOptions{})
 		return err
@@ -197,13 +194,8 @@ inject: {spec: {initContainers: [{name: NAME, image: "good.example.com/audit:1",
 	image := func(image string) string {
 		return `{"spec":{"initContainers":[{"name":"` + canary.name + `","image":"` + image + `"}]}}`
 	}
-	for data, says := range map[string]string{
-		image("evil.example.com/audit:1"):                                "the container " + canary.name + " would have the image",
-		`{"metadata":{"annotations":{"` + statusAnnotation + `":null}}}`: "would no longer say that the template added the container " + canary.name,
-	} {
-		if err := patch(data); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %v; want %q", data, err, says)
-		}
+	if err := patch(image("evil.example.com/audit:1")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "the container "+canary.name+" would have the image") {
+		t.Errorf("another image: %v", err)
 	}
 	for _, data := range []string{`{"metadata":{"labels":{"a":"b"},"annotations":{"a":"b"}}}`, image("good.example.com/audit:2")} {
 		if err := patch(data); err != nil {

@@ -134,8 +134,9 @@ inject:
         httpGet: {$onConflict: Overwrite, path: "/app/${container.name}", port: 15021}
 `
 
-// meddle is what a webhook may do that has nothing to do with Pillion: add a container of
-// that name with a probe, take all images from a mirror, turn environments round.
+// meddle is a webhook that adds a container of the name with a probe, takes all images from a mirror,
+// and turns the environments of ordinary containers round. A sidecar that Pillion added stays as it is
+// but for its image: Pillion replaces no sidecar that another webhook changed in more than its image.
 func meddle(container string) func(*corev1.Pod) []map[string]any {
 	return func(pod *corev1.Pod) []map[string]any {
 		var operations []map[string]any
@@ -149,7 +150,7 @@ func meddle(container string) func(*corev1.Pod) []map[string]any {
 				if !strings.HasPrefix(c.Image, mirror) {
 					op("replace", at+"/image", mirror+c.Image)
 				}
-				if env := slices.Clone(c.Env); len(env) > 1 {
+				if env := slices.Clone(c.Env); list == "containers" && len(env) > 1 {
 					slices.Reverse(env)
 					op("replace", at+"/env", env)
 				}

@@ -198,7 +198,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	// Where more differs than an image, no pod is changed in place.
 	m.version(t, n, "registry.example.com/ship:4", "debug")
 	out, err = rollout("--in-place")
-	saysAll(out, "its sidecar "+m.name+" would change in env", "--restart brings pods up to date")
+	saysAll(out, "its sidecar "+m.name+" would change in more than its image", "--restart brings pods up to date")
 	if images, _ := n.images(t, m.name); err == nil || howMany(images, "registry.example.com/ship:3") != 5 {
 		t.Errorf("--in-place (%v) leaves the images %v", err, images)
 	}

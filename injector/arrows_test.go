@@ -25,7 +25,6 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates":               append(clients, module+"certs"),
 		"templates/podschema":     append(clients, module+"injector"),
 		"templates/rawjson":       append(clients, module+"injector"),
-		"templates/memo":          append(clients, module),
 		"templates/v1alpha1":      append(clients, module),
 		"templates/library":       append(clients, module),
 		"controller/store":        {module + "certs"},
@@ -79,21 +78,21 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
 		"injector/policy":     {"injector/reason", "templates/nearest", "templates/show"},
-		"injector/record":     {"templates/memo", "templates/podschema", "templates/rawjson"},
-		"injector/merge":      {"templates/memo", "templates/directive", "templates/podschema", "templates/rawjson"},
-		"injector/apply":      {"templates/memo", "injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson"},
-		"injector/required":   {"templates/directive", "templates/memo", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
-		"injector/clash":      {"injector/merge", "templates/directive", "templates/podschema"},
-		"injector/patch":      {"templates/memo", "templates/rawjson"},
+		"injector/record":     {"templates/podschema", "templates/rawjson"},
+		"injector/merge":      {"templates/directive", "templates/fragment", "templates/podschema", "templates/rawjson"},
+		"injector/apply":      {"injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/required":   {"injector/apply", "injector/patch", "templates/directive", "templates/fragment", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/ports":      {"injector/merge", "templates/directive", "templates/fragment", "templates/podschema"},
+		"injector/patch":      {"templates/rawjson"},
 		"injector/reason":     {},
-		"templates/directive": {"templates/memo", "templates/nearest", "templates/podschema", "templates/rawjson"},
+		"templates/directive": {"templates/nearest", "templates/podschema", "templates/rawjson"},
+		"templates/fragment":  {"templates/directive", "templates/podschema", "templates/rawjson"},
 		"templates/expression": {
-			"templates/memo", "templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
+			"templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
 		},
 		"templates/regexps":   {},
-		"templates/podschema": {"templates/memo", "templates/rawjson"},
-		"templates/rawjson":   {"templates/memo"},
-		"templates/memo":      {},
+		"templates/podschema": {"templates/rawjson"},
+		"templates/rawjson":   {},
 	} {
 		for _, imported := range importsOf(t, pkg) {
 			inside, ours := strings.CutPrefix(imported, module)

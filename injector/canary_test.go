@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -114,107 +113,6 @@ func TestNobodyGetsAnotherVersionOfARequiredTemplateThanThePodSelects(t *testing
 	}
 }
 
-// A canary may have another name for the container of a required template. Its pods run on after it.
-func TestTheSidecarOfAVersionThatIsGoneStaysGuarded(t *testing.T) {
-	renamed := strings.Replace(auditCanary("audit-next", "percent: 100"), "- name: audit\n", "- name: auditor\n", 1)
-	old := injectRequired(t, templatestest.Set(t, helper, audit, renamed), ownedPod(t, "web", ""))
-	if nameOf(itemsOf(old, "initContainers")[0]) != "auditor" {
-		t.Fatalf("the pod has no canary: %v", old)
-	}
-	// Who declares the same container in the pod gains nothing.
-	declared := patched(t, old, `[{"op":"remove","path":"/metadata/annotations"}]`)
-	declared = injectRequired(t, templatestest.Set(t, helper, audit, renamed), declared)
-	// A call in which the template is not there adds nothing of it, and takes nothing of the record.
-	again := injectRequired(t, templatestest.Set(t, helper), old)
-	gone := templatestest.Set(t, helper, audit)
-	const (
-		evil    = `{"op":"replace","path":"/spec/initContainers/0/image","value":"evil:1"}`
-		allowed = `{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:7"}`
-		app     = `{"op":"replace","path":"/spec/containers/0/image","value":"app:2"}`
-		none    = `{"op":"remove","path":"/metadata/annotations/pillion.dev~1status"}`
-		bad     = `{"op":"replace","path":"/metadata/annotations/pillion.dev~1status","value":"x"}`
-		forged  = `{"op":"replace","path":"/metadata/annotations/pillion.dev~1status","value":"{\"required\":{\"audit\":[\"app\"]},\"v\":1}"}`
-		more    = `{"op":"replace","path":"/metadata/annotations/pillion.dev~1status","value":"{\"required\":{\"audit\":[\"app\",\"auditor\"]},\"v\":1}"}`
-		label   = `{"op":"add","path":"/metadata/labels/exempt","value":"true"}`
-	)
-	const image = `the container auditor would have the image "evil:1"; the template does not render it`
-	const record = "the annotation pillion.dev/status would no longer say that the template added the container auditor"
-	for _, c := range []struct{ change, says string }{
-		{evil, image},
-		{evil + "," + label, image},
-		{allowed, ""},
-		{app, ""},
-		{none, record},
-		{bad, record},
-		{forged, record},
-		{none + "," + evil, record},
-		{more, ""},
-		{label, ""},
-	} {
-		for name, old := range map[string]map[string]any{"injected": old, "declared": declared, "injected again": again} {
-			got := verifyRequired(t, gone, Request{Operation: "UPDATE", Pod: patched(t, old, "["+c.change+"]"), Namespace: shop, Templates: gone}, old)
-			if c.says == "" && got != "" || !strings.Contains(got, c.says) {
-				t.Errorf("%s, %s: %q; want %q", name, c.change, got, c.says)
-			}
-		}
-	}
-}
-
-// A canary may have another volume, from which an app gets its agent. Nobody writes to it when the canary is gone.
-func TestNoEphemeralContainerMountsAVolumeOfAVersionThatIsGone(t *testing.T) {
-	canary := strings.NewReplacer("{name: audit}\nspec:\n", "{name: audit-next}\nspec:\n  canary: {of: audit, percent: 100}\n", "name: agent,", "name: agent-next,",
-		"  required: true\n", "", "  match: {namespaceSelector: {matchLabels: {team: shop}}}\n", "").Replace(copied)
-	pod := ownedPod(t, "web", "")
-	pod = patched(t, pod, `[{"op":"add","path":"/spec/volumes","value":[{"name":"own","emptyDir":{}}]},{"op":"add","path":"/spec/containers/0/volumeMounts","value":[{"name":"own","mountPath":"/own"}]}]`)
-	old := injectRequired(t, templatestest.Set(t, helper, copied, canary), pod)
-	old = patched(t, old, `[{"op":"add","path":"/spec/initContainers/0/volumeMounts/-","value":`+tokenMount+`},{"op":"add","path":"/spec/volumes/-","value":`+tokenVolume+`}]`)
-	for name, set := range map[string]*templates.Set{"the canary is gone": templatestest.Set(t, helper, copied), "the canary is there": templatestest.Set(t, helper, copied, canary)} {
-		for mount, says := range map[string]string{
-			`{"name":"agent-next","mountPath":"/x"}`:      "the ephemeral container debug mounts the volume agent-next, which is the template's",
-			`{"name":"agent-next","mountPath":"/shared"}`: "",
-			`{"name":"own","mountPath":"/x"}`:             "",
-			tokenMount:                                    "",
-		} {
-			pod := patched(t, old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","volumeMounts":[`+mount+`]}]}]`)
-			got := verifyRequired(t, set, Request{Operation: "UPDATE", Subresource: "ephemeralcontainers", Pod: pod}, old)
-			wantSays(t, name+", "+mount, got, says)
-		}
-	}
-	// A volume of the pod's own that the sidecar mounts stays the pod's.
-	reads := strings.Replace(copied, "volumeMounts: [{name: agent, mountPath: /to}]", "volumeMounts: [{name: agent, mountPath: /to}, {name: own, mountPath: /logs}]", 1)
-	old = injectRequired(t, templatestest.Set(t, helper, reads), pod)
-	debug := patched(t, old, `[{"op":"add","path":"/spec/ephemeralContainers","value":[{"name":"debug","image":"sh:1","volumeMounts":[{"name":"own","mountPath":"/x"}]}]}]`)
-	wantSays(t, "the pod's own", verifyRequired(t, templatestest.Set(t, helper, reads), Request{Operation: "UPDATE", Subresource: "ephemeralcontainers", Pod: debug}, old), "")
-}
-
-func TestAShareThatNobodyCanKnowIsSaid(t *testing.T) {
-	for fields, known := range map[string]bool{"percent: 50": false, "percent: 100": true, "percent: 0": true, "percent: 50, podSelector: {matchLabels: {app: web}}": true} {
-		set := templatestest.Set(t, helper, audit, auditCanary("audit-next", fields))
-		for name, metadata := range map[string]string{"a pod": `"name":"web",`, "a pod template": ``} {
-			pod := podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{`+metadata+`"labels":{}},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`)
-			out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set, Explain: true})
-			said := strings.Contains(strings.Join(out.Warnings, " "), "audit: whether its pods get the canary audit-next cannot be known")
-			if err != nil || said == (known || name == "a pod") {
-				t.Errorf("%s, %s: %v %q", fields, name, err, out.Warnings)
-			}
-		}
-	}
-}
-
-func TestACanaryCannotBeAskedForByItsName(t *testing.T) {
-	set := templatestest.Set(t, helper, strings.NewReplacer("{name: helper}", "{name: helper-next}", "spec:\n", "spec:\n  canary: {of: helper, percent: 100}\n").Replace(helper))
-	for ask, want := range map[string]string{
-		"helper-next":  `"helper-next" is a canary, which cannot be asked for; ask for "helper"`,
-		"+helper-next": `ask for "helper"`,
-		"-helper-next": `a canary, which cannot be named; name "helper"`,
-	} {
-		out := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"`+ask+`"`))
-		if text := out.Message + strings.Join(out.Warnings, "\n"); !strings.Contains(text, want) || out.Code == reason.Injected {
-			t.Errorf("%s: %s", ask, text)
-		}
-	}
-}
-
 func TestTheShareOfACanaryGrowsAndIsTheSameForAllPodsOfAWorkload(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		name, ns := rapid.StringMatching(`[a-z]{1,12}`).Draw(r, "name"), rapid.StringMatching(`[a-z]{1,12}`).Draw(r, "namespace")
@@ -226,7 +124,8 @@ func TestTheShareOfACanaryGrowsAndIsTheSameForAllPodsOfAWorkload(t *testing.T) {
 			text, _ := json.Marshal(pod)
 			pod = podOf(t, strings.ReplaceAll(string(text), "5d8f", hash))
 			stable, _ := set.Get("helper")
-			return choose(set, stable, templates.Namespace{Name: ns}, pod).canary != ""
+			c := NewPipeline(Config{}).begin(t.Context(), Request{Templates: set, Namespace: templates.Namespace{Name: ns}})
+			return c.version(stable, pod).canary != ""
 		}
 		before := get(small, "aaaa")
 		if before && !get(large, "aaaa") {

@@ -20,7 +20,7 @@ type progress struct {
 	config          Config
 }
 
-func (p *Pipeline) begin(ctx context.Context) *progress {
+func (p *Pipeline) progress(ctx context.Context) *progress {
 	k := &progress{ctx: ctx, doing: "beginning", config: p.config}
 	if deadline, ok := ctx.Deadline(); ok {
 		k.allowed = deadline.Sub(p.config.Now())
@@ -34,8 +34,8 @@ func (k *progress) next(doing string) error {
 	return k.ctx.Err()
 }
 
-// render is next for the rendering of a template.
-func (k *progress) render(template string) error {
+// nextRender is next for the rendering of a template.
+func (k *progress) nextRender(template string) error {
 	k.doing, k.template = "rendering the template "+template, template
 	return k.ctx.Err()
 }
@@ -44,7 +44,8 @@ func (k *progress) render(template string) error {
 // refused: the API server would otherwise let the pod through without a word, or refuse
 // it with an error that says nothing. An error is Pillion's own fault, or
 // [context.Canceled] for a client that does not wait for the answer any more.
-func (k *progress) end(r Request, out Outcome, err error) (Outcome, error) {
+func (c *call) end(out Outcome, err error) (Outcome, error) {
+	k, r := c.progress, c.request
 	switch {
 	case err == nil:
 		return out, nil

@@ -44,7 +44,6 @@ var large = []growth{
 	{what: "three library templates", library: []string{"environment", "fluent-bit", "ca-bundle"}, shape: containers, size: 4000, refused: reason.TemplateTooExpensive},
 	{what: "injected", library: []string{"environment"}, shape: containers, size: 500},
 	{what: "required", manifests: one(requiredManifest), shape: containers, size: 250},
-	{what: "wishes", manifests: items("{after: i%}"), shape: small, size: 1000},
 	{what: "verified", manifests: one(requiredManifest), shape: containers, size: 250, call: toVerify},
 	{what: "updated", manifests: one(requiredManifest), shape: containers, size: 250, call: toUpdate},
 }

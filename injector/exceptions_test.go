@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -23,6 +22,10 @@ const legacy = `  required: true
 var legacyEnds = time.Date(2027, 3, 31, 0, 0, 0, 0, time.UTC)
 
 func exceptedSet(t testing.TB) *templates.Set { return requiredSet(t, "  required: true\n", legacy) }
+
+func hasAudit(pod map[string]any) bool {
+	return slices.ContainsFunc(itemsOf(pod, "initContainers"), func(c map[string]any) bool { return nameOf(c) == "audit" })
+}
 
 func injectAt(t testing.TB, set *templates.Set, pod map[string]any, now time.Time) Outcome {
 	t.Helper()
@@ -58,7 +61,7 @@ func TestAnExceptedPodGoesWithoutTheTemplateUntilTheEnd(t *testing.T) {
 	} {
 		pod := patched(t, podOf(t, plainPod), "["+c.change+"]")
 		got := injectAt(t, set, pod, c.at)
-		injected := containersByName(got.Pod)["initContainers"]["audit"] != nil
+		injected := hasAudit(got.Pod)
 		if !got.Allowed || injected != c.injected || slices.Contains(got.Warnings, warning) != c.tells {
 			t.Errorf("%s: %q, injected %t, warnings %q", c.why, got.Message, injected, got.Warnings)
 		}
@@ -117,14 +120,15 @@ func TestAnExceptionIsATemplateThatIsNotRequiredAndThenNoException(t *testing.T)
 // an exception.
 func TestAForgedRecordExceptsNobody(t *testing.T) {
 	set := exceptedSet(t)
-	for why, forged := range map[string]recordtest.Forged{
-		"an original label":             {Templates: map[string]string{"helper": "h"}, Was: map[string]any{"/metadata/labels/app": "batch"}},
-		"an original label of ours":     {Templates: map[string]string{"audit": "h"}, Was: map[string]any{"/metadata/labels/app": "batch"}},
-		"labels that we made, and were": {Templates: map[string]string{"audit": "h"}, Was: map[string]any{"/metadata/labels": map[string]any{"app": "batch"}}},
+	for why, entries := range map[string]map[string]string{
+		"an original label":             {"metadata.labels[app]": `{"sum":"0","was":"batch"}`},
+		"a label that was taken away":   {"metadata.labels[app]": `{"was":"batch"}`},
+		"labels that we made, and were": {"metadata.labels": `{"made":true,"was":{"app":"batch"}}`},
 	} {
-		pod := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/labels","value":{"app":"web"}},{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}}]`, forged.Text()))
+		text := forged(t, map[string]string{"audit": "h"}, entries)
+		pod := patched(t, podOf(t, plainPod), fmt.Sprintf(`[{"op":"add","path":"/metadata/labels","value":{"app":"web"}},{"op":"add","path":"/metadata/annotations","value":{"pillion.dev/status":%q}}]`, text))
 		got := injectAt(t, set, pod, legacyEnds.Add(-time.Hour))
-		if containersByName(got.Pod)["initContainers"]["audit"] == nil {
+		if !hasAudit(got.Pod) {
 			t.Errorf("%s: not injected: %s %q", why, got.Message, got.Warnings)
 		}
 		if says := verifyAt(t, set, pod, legacyEnds.Add(-time.Hour)); says == "" {

@@ -101,7 +101,7 @@ func TestTwoTemplatesHaveTheirOwnFiles(t *testing.T) {
 	})
 	out := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"side,side-files","side-files.pillion.dev/level":"debug"`))
 	annotations := annotationsOf(out.Pod)
-	if !out.Allowed || annotations["side.files.pillion.dev/a.conf"] != "level info\n" || annotations["side-files.files.pillion.dev/a.conf"] != "level debug\n" || len(volumesOf(out.Pod)) != 2 {
+	if !out.Allowed || annotations["side.files.pillion.dev/a.conf"] != "level info\n" || annotations["side-files.files.pillion.dev/a.conf"] != "level debug\n" || len(itemsOf(out.Pod, "volumes")) != 2 {
 		t.Errorf("%s, %v", out.Message, annotations)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // FuzzPods takes any JSON object as a pod its whole way, in a namespace that asks for every
@@ -15,12 +16,12 @@ import (
 // outcome; a refusal has a code and a sentence; an injected pod is not changed by a second
 // call, and has what the required templates want.
 func FuzzPods(f *testing.F) {
-	set := hostileSet(f)
+	set := templatestest.Set(f, append(slices.Clone(hostileTemplates), manifestNamed("files", `onConflict: KeepPod, files: {own: "text\n", pods: "${string(size(pod.spec.containers))}"}, inject: {spec: {containers: [{$each: App, volumeMounts: [{name: files-files, mountPath: /files}]}]}}`))...)
 	namespace := templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "deny,over,keep,write,skip,each,files"}}
 	for _, seed := range []string{
 		`{}`, `{"spec":null}`, `{"metadata":{"annotations":null},"spec":{"containers":[]}}`, `{"spec":{"containers":[{"name":"web","image":"x"}]}}`,
 		`{"metadata":{"annotations":{"pillion.dev/inject":"deny"}},"spec":{"containers":[{"name":"over","image":"auto"}],"initContainers":[{"name":"audit","image":"evil:1"}]}}`,
-		`{"metadata":{"annotations":{"pillion.dev/inject":"+keep,-over","pillion.dev/status":"{\"v\":1,\"templates\":{\"audit\":\"x\"},\"pod\":{\"spec\":{\"initContainers\":{\"name=audit\":{\"$added\":true}}}}}"}},"spec":{"containers":[{"name":"keep","env":[{"name":"A"},{"name":"A","value":"c"}]}],"initContainers":[{"name":"audit"}]}}`,
+		`{"metadata":{"annotations":{"pillion.dev/inject":"+keep,-over","pillion.dev/status":"{\"v\":1,\"templates\":{\"audit\":\"x\"},\"set\":{\"spec.initContainers[name=audit]\":{\"sum\":\"0\"},\"spec.containers[name=keep].env[name=A]\":{\"sum\":\"0\",\"gone\":[[7,null]],\"was\":[]}}}"}},"spec":{"containers":[{"name":"keep","env":[{"name":"A"},{"name":"A","value":"c"}]}],"initContainers":[{"name":"audit"}]}}`,
 		`{"spec":{"containers":[{"name":"web","securityContext":{"runAsNonRoot":false},"env":[{"name":"HTTPS_PROXY","valueFrom":{}}]}],"volumes":[{"name":"audit","hostPath":{"path":"/"}}],"ephemeralContainers":[{"name":"deny"}]}}`,
 		`{"metadata":{"annotations":{"files.files.pillion.dev/own":"mine"}},"spec":{"containers":[{"name":"web","ports":[{"containerPort":"x"}]}],"volumes":[{"name":"files-files","downwardAPI":{}}]}}`,
 		`{"metadata":[],"spec":{"containers":{}}}`, `{"metadata":{"labels":{"a":1},"annotations":{"a":[]}},"spec":{"containers":[1,null,{"name":1},{"name":"web","env":{}}]}}`, `{"spec":{"containers":[{"name":"a","future":12345678901234567890.10}],"resources":{"limits":{"cpu":"1"}}}}`,

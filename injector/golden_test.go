@@ -235,7 +235,7 @@ func changedByOthers(t *testing.T, pod map[string]any, rec record.Record, add bo
 		containers, _ := spec[list].([]any)
 		for _, item := range containers {
 			c := item.(map[string]any)
-			if rec.Root.Child("spec").Child(list).Child("name=" + c["name"].(string)).Owns() {
+			if rec.Set["spec."+list+"[name="+c["name"].(string)+"]"].Sum != "" {
 				c["image"] = "mirror.example.com/" + c["image"].(string)
 			}
 			if mounts, _ := c["volumeMounts"].([]any); !strings.Contains(encode(t, mounts), "kubernetes.io/serviceaccount") {
@@ -263,15 +263,8 @@ func changedByOthers(t *testing.T, pod map[string]any, rec record.Record, add bo
 // keepsOriginals reports whether the record has items that were taken out of lists.
 // They come back where they were.
 func keepsOriginals(rec record.Record) bool {
-	return hasRemoved(rec.Root)
-}
-
-func hasRemoved(p *record.Place) bool {
-	if len(p.Removed) > 0 {
-		return true
-	}
-	for _, child := range p.In {
-		if hasRemoved(child) {
+	for _, e := range rec.Set {
+		if len(e.Gone) > 0 {
 			return true
 		}
 	}

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // Config is what the admin sets, the same for every request.
@@ -30,11 +30,10 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Pipeline injects pods. Its only state is a cache.
+// Pipeline injects pods. It has no state.
 type Pipeline struct {
 	config                             Config
 	injectKey, statusKey, injectionKey string
-	cache                              *templates.Cache
 }
 
 // NewPipeline returns the pipeline for a configuration.
@@ -45,7 +44,7 @@ func NewPipeline(c Config) *Pipeline {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Pipeline{config: c, injectKey: templates.InjectKey(c.Prefix), statusKey: templates.StatusKey(c.Prefix), injectionKey: templates.InjectionLabel(c.Prefix), cache: &templates.Cache{}}
+	return &Pipeline{config: c, injectKey: templates.InjectKey(c.Prefix), statusKey: templates.StatusKey(c.Prefix), injectionKey: templates.InjectionLabel(c.Prefix)}
 }
 
 // At returns a pipeline whose clock stands at a time. Exceptions that end later are in force.
@@ -61,8 +60,7 @@ type Request struct {
 	Operation, Subresource string
 	// FromNode reports whether a node sent the request.
 	FromNode bool
-	// Pod is the pod's JSON, decoded with numbers kept as json.Number. It is not
-	// modified.
+	// Pod is the pod's JSON, decoded with numbers kept as json.Number. It is not modified.
 	Pod map[string]any
 	// Old is the pod before an update, nil for other operations.
 	Old       map[string]any
@@ -77,11 +75,6 @@ type Request struct {
 	Now time.Time
 	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
 	Explain bool
-	// Attribute asks for [Outcome.Wanting].
-	Attribute bool
-
-	// decided is the decision by the metadata, nil if there is none.
-	decided *Decided
 }
 
 // TemplateOutcome says for one template whether it was injected, and why.
@@ -110,7 +103,6 @@ type TemplateOutcome struct {
 	Origins map[string]templates.Origin
 
 	named bool // Why names the template
-	files *templates.Files
 	// template is the version, nil where it was not looked for.
 	template *templates.Template
 }
@@ -128,7 +120,7 @@ type Outcome struct {
 	// Pod is the intended pod, the one that Operations give.
 	Pod        map[string]any
 	Operations []patch.Operation
-	// PodTemplate is the request's with what the plan wants, and PodTemplateOperations are the
+	// PodTemplate is the request's with what the templates want, and PodTemplateOperations are the
 	// patch to it. Both are nil unless the request has one, and the pod is allowed.
 	PodTemplate           map[string]any
 	PodTemplateOperations []patch.Operation
@@ -145,30 +137,39 @@ type Outcome struct {
 	Recorded bool
 	// Steps is nil unless the request says Explain.
 	Steps []policy.Step
-	// Effects and Kept are what the templates do in the base pod, place by place, and which
-	// of its values stay. Both are nil unless the request says Explain, and the pod is allowed.
-	Effects []merge.PlaceEffect
-	Kept    []merge.Kept
+	// Effects and Kept are what the templates do, place by place, and which values of the pod stay. Both
+	// are nil unless the request says Explain, and the pod is allowed.
+	Effects []Effect
+	Kept    []Kept
 
-	changes *merge.Change // nil unless the request says Attribute
+	writers *merge.Writers
 }
 
-// Wanting returns the templates that want something in the place of a keyed path, or that
-// put there the whole of what surrounds it. The request must say Attribute.
-func (o Outcome) Wanting(path []string) []string {
-	var whole []string
-	c := o.changes
-	for _, segment := range path {
-		if c.Writes() {
-			whole = c.Templates
-		}
-		c = c.Child(segment)
-	}
-	if c != nil && len(c.Templates) > 0 {
-		return slices.Clone(c.Templates)
-	}
-	return slices.Clone(whole)
+// Effect is what templates do in one place of the base pod, for people and for machines.
+type Effect struct {
+	// Path is the keyed path, as people write it.
+	Path   string       `json:"path"`
+	Effect merge.Effect `json:"effect"`
+	// Templates want it, in their order.
+	Templates []string `json:"templates"`
+	// Was is the base pod's value, Now the one that the pod has then. Nil is none.
+	Was any `json:"was,omitempty"`
+	Now any `json:"now,omitempty"`
 }
+
+// Kept is a value of the pod that stays, where a template wants another one.
+type Kept struct {
+	// Path is the keyed path, as people write it.
+	Path     string       `json:"path"`
+	Template string       `json:"template"`
+	Why      merge.KeptBy `json:"why"`
+	// Has is the pod's value. Wants is the template's, nil if it wants none there.
+	Has   any `json:"has"`
+	Wants any `json:"wants,omitempty"`
+}
+
+// Writer returns the template that wrote the place of a keyed path, or the whole around it; "" for none.
+func (o Outcome) Writer(path *podschema.Path) string { return o.writers.By(path.Segments()) }
 
 // Inject answers one request. An error is Pillion's own fault, never the pod's
 // or a template's: the caller answers so that the failurePolicy decides.
@@ -177,84 +178,129 @@ func (o Outcome) Wanting(path []string) []string {
 // ([reason.TemplateTooExpensive]). Where the context is cancelled, nobody waits for the
 // answer, and the error is [context.Canceled].
 func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
-	r = r.inNamespace()
-	k := p.begin(ctx)
-	out, err := p.inject(k, r)
-	return k.end(r, out, err)
+	c := p.begin(ctx, r)
+	rec, unreadable := record.Parse(r.Pod, p.statusKey)
+	out, err := c.inject(rec, unreadable)
+	return c.end(out, err)
 }
 
-// inNamespace returns the request with the set that counts in its namespace.
-func (r Request) inNamespace() Request {
-	r.Templates = r.Templates.In(r.Namespace.Name)
-	return r
+// Decided is a request that may inject a pod, as far as the pod's metadata say. It goes on to
+// [Pipeline.InjectDecided].
+type Decided struct {
+	// Templates is how many templates may be injected, at least 1.
+	Templates int
 }
 
-func (p *Pipeline) inject(k *progress, r Request) (Outcome, error) {
-	if err := k.next("reading the record of an earlier call"); err != nil {
-		return Outcome{}, err
+// DecideByMetadata answers a request by the pod's metadata alone where they suffice: where
+// nothing is injected, or the pod is refused for what it asks. Then the outcome is that of
+// [Pipeline.Inject] for the whole pod, and the decision is nil. Otherwise the outcome is
+// empty. A pod that nobody wants anything in costs no more than its metadata.
+func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
+	c := p.begin(context.Background(), r)
+	rec, unreadable := record.Parse(r.Pod, p.statusKey)
+	base := rec.Base(r.Pod)
+	decision := c.decide(base, podLabels(r.Pod))
+	if n := len(decision.Inject) - len(decision.Late); n > 0 || !rec.Empty() && c.request.RequiredHere() {
+		return Outcome{}, &Decided{Templates: max(n, 1)}
 	}
-	rec, unreadable := p.record(r)
-	w, rec, err := p.plan(k, r, rec, false)
+	return c.conclude(answer{record: rec, unreadable: unreadable, decision: decision}), nil
+}
+
+// RequiredHere reports whether a required template selects the pod's namespace, whatever
+// the pod's labels are.
+func (r Request) RequiredHere() bool { return r.Templates.RequiredIn(r.Namespace.Labels) }
+
+// Asked returns what a namespace's annotation means by itself, for pods that say nothing:
+// refusals and warnings, as far as they need no pod. It injects nothing.
+func (p *Pipeline) Asked(ns templates.Namespace, set *templates.Set) Outcome {
+	c := p.begin(context.Background(), Request{Operation: "CREATE", Pod: map[string]any{}, Namespace: ns, Templates: set})
+	return c.conclude(answer{record: record.New(p.statusKey), decision: c.decide(c.request.Pod, nil)})
+}
+
+// Base returns a pod as its author wrote it, without what its record says is Pillion's. A
+// record that cannot be read hides nothing. The pod is not modified.
+func (p *Pipeline) Base(pod map[string]any) map[string]any {
+	rec, err := record.Parse(pod, p.statusKey)
 	if err != nil {
+		return pod
+	}
+	return rec.Base(pod)
+}
+
+// Injected returns the hash of each template that the pod's record says it was injected with. A
+// record can be forged.
+func (p *Pipeline) Injected(pod map[string]any) map[string]string {
+	rec, _ := record.Parse(pod, p.statusKey) // a record that cannot be read counts as none
+	return rec.Templates
+}
+
+// call is one request on its way.
+type call struct {
+	*progress
+	pipeline *Pipeline
+	request  Request
+	// updates is set for a running pod that is compared as if it was created: a validation that is false
+	// hides nothing of it.
+	updates bool
+}
+
+func (p *Pipeline) begin(ctx context.Context, r Request) *call {
+	r.Templates = r.Templates.In(r.Namespace.Name)
+	if r.Now.IsZero() {
+		r.Now = p.config.Now()
+	}
+	return &call{progress: p.progress(ctx), pipeline: p, request: r}
+}
+
+// decide chooses among the templates, by the annotations and labels of the base pod. Required
+// templates see the labels of the pod as it is.
+func (c *call) decide(base map[string]any, labels map[string]string) policy.Decision {
+	r, p := c.request, c.pipeline
+	return policy.Decide(policy.Request{
+		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		PodAnnotations: stringMap(annotationsOf(base)), PodLabels: podLabels(base), RequiredPodLabels: labels,
+		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
+		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Now: r.Now, Explain: r.Explain,
+	}, catalog{r.Templates})
+}
+
+// answer has what the steps say of a request. conclude combines them.
+type answer struct {
+	record     record.Record
+	unreadable error
+	decision   policy.Decision
+	applied    applied
+	required   requiredResult
+	// pod, operations and written are nil for a pod that stays as it is.
+	pod        map[string]any
+	operations []patch.Operation
+	written    *record.Record
+	// failure is a refusal that no single step has: the record or the files are too large.
+	failure            []TemplateOutcome
+	warnings           []string
+	podTemplate        map[string]any
+	templateOperations []patch.Operation
+}
+
+// inject takes a pod from its base to the patch. Each step is a function of its own.
+func (c *call) inject(rec record.Record, unreadable error) (Outcome, error) {
+	if err := c.next("reading the record of an earlier call"); err != nil {
 		return Outcome{}, err
 	}
-	w.warnOfRecord(unreadable)
-	w.priorRecord, w.record = rec, rec
-	if len(w.out.Refusals) == 0 && len(w.fragments) > 0 {
-		if err := w.apply(rec); err != nil {
+	a := answer{record: rec, unreadable: unreadable}
+	base := rec.Base(c.request.Pod)
+	if err := c.next("choosing the templates"); err != nil {
+		return Outcome{}, err
+	}
+	a.decision = c.decide(base, podLabels(c.request.Pod))
+	var err error
+	if a.applied, err = c.apply(base, a.decision); err != nil {
+		return Outcome{}, err
+	}
+	if !a.decision.Deny && !a.applied.refuses() && len(denied(a.decision)) == 0 {
+		if err := c.write(base, &a); err != nil {
 			return Outcome{}, err
 		}
 	}
-	w.warnOfLabels()
-	return w.conclude(), nil
-}
-
-// plan takes a request from the base pod to the plan: base, decide, render, plan.
-//
-// Templates that are not required see the base pod that the record gives. A
-// record can be forged, so required templates see a base pod that hides only
-// places that the plan confirms. Where the plan does not confirm the whole
-// record, it is made once more, for the part of the record that it wants. If that
-// plan in turn does not want this part, the record contradicts itself, as only a
-// forged one does: then it counts as none. The part that counts is returned, too.
-func (p *Pipeline) plan(k *progress, r Request, rec record.Record, verifying bool) (*injection, record.Record, error) {
-	r.Now = p.timeOf(r) // the same for each plan that is made
-	base := rec.Base(r.Pod)
-	w, err := p.walk(k, r, base, base, verifying)
-	r.decided = nil // that was for the record as it is
-	if err != nil || rec.Empty() || len(w.out.Refusals) > 0 || !r.RequiredHere() {
-		return w, rec, err
-	}
-	if err := k.next("comparing the record of an earlier call with the pod"); err != nil {
-		return nil, rec, err
-	}
-	proof := apply.Prove(rec, w.planned, r.Pod)
-	if proof.AllConfirmed {
-		return w, rec, nil
-	}
-	rec = proof.Wanted
-	w, err = p.walk(k, r, rec.Base(r.Pod), proof.Confirmed.Base(r.Pod), verifying)
-	if err != nil || apply.Prove(rec, w.planned, r.Pod).AllWanted {
-		return w, rec, err
-	}
-	rec = record.New(p.statusKey)
-	base = rec.Base(r.Pod)
-	w, err = p.walk(k, r, base, base, verifying)
-	return w, rec, err
-}
-
-// walk decides, renders and plans for a base pod. Required templates see requiredBase.
-func (p *Pipeline) walk(k *progress, r Request, base, requiredBase map[string]any, verifying bool) (*injection, error) {
-	if err := k.next("choosing the templates"); err != nil {
-		return nil, err
-	}
-	w := p.newInjection(r, p.decide(r, base, requiredBase), verifying)
-	w.progress, w.base, w.requiredBase = k, base, requiredBase
-	if err := w.render(); err != nil {
-		return nil, err
-	}
-	if err := w.plan(); err != nil {
-		return nil, err
-	}
-	return w, w.byHand()
+	return c.conclude(a), nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -43,29 +42,38 @@ func injectOnce(t testing.TB, set *templates.Set, pod map[string]any) Outcome {
 	return injectIn(t, templates.Namespace{Name: "shop"}, set, pod)
 }
 
-func TestNoTemplateMatchesALabelThatAnotherOnePutOn(t *testing.T) {
-	for _, required := range []string{"", "required: true\n  "} {
+// A template selects by the labels that those before it left, so the order decides.
+func TestATemplateSelectsByALabelThatAnEarlierOneSets(t *testing.T) {
+	for _, c := range []struct {
+		why, required, order string
+		selects              bool
+	}{
+		{"after it", "", "", true},
+		{"before it", "", "order: -1", false},
+		{"required", "required: true", "order: -1", true},
+	} {
 		set := setOf(t, map[string]string{
 			"labels":  `inject: {metadata: {labels: {mesh: "on"}}}`,
-			"matches": required + `match: {podSelector: {matchLabels: {mesh: "on"}}}` + "\n  " + `inject: {spec: {initContainers: [{name: mesh, image: "mesh:1"}]}}`,
+			"matches": c.required + "\n  " + c.order + "\n  " + `match: {podSelector: {matchLabels: {mesh: "on"}}}` + "\n  " + `inject: {spec: {initContainers: [{name: mesh, image: "mesh:1"}]}}`,
 		})
-		first := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"labels"`))
+		first := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"+labels"`))
 		second := injectOnce(t, set, first.Pod)
-		if !first.Allowed || !second.Allowed || len(second.Operations) > 0 || containersByName(second.Pod)["initContainers"]["mesh"] != nil {
-			t.Errorf("%q: the first call: %s; the second call changes %v", required, first.Message, second.Operations)
+		if got := len(itemsOf(first.Pod, "initContainers")) == 1; !first.Allowed || !second.Allowed || len(second.Operations) > 0 || got != c.selects {
+			t.Errorf("%s: the first call: %v %s; the second call changes %v", c.why, got, first.Message, second.Operations)
 		}
 	}
 }
 
 func TestALargeRecordOfSomebodyElseRefusesThePod(t *testing.T) {
 	set := setOf(t, map[string]string{"side": `inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
-	forged := recordtest.Forged{Templates: map[string]string{"unknown": strings.Repeat("h", 131_000)}}
-	pod := askingPod(t, fmt.Sprintf(`"pillion.dev/inject":"side","pillion.dev/status":%q`, forged.Text()))
+	forged := record.New("")
+	forged.Templates["unknown"] = strings.Repeat("h", record.MaxBytes-100)
+	pod := askingPod(t, fmt.Sprintf(`"pillion.dev/inject":"side","pillion.dev/status":%q`, forged.Encode()))
 	if rec, err := record.Parse(pod, "pillion.dev/status"); err != nil || rec.Hash("unknown") == "" {
 		t.Fatalf("the record is not read: %v", err)
 	}
 	out := injectOnce(t, set, pod)
-	if out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.HasPrefix(out.Message, "template side: the record of what was injected would have 131") ||
+	if out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.HasPrefix(out.Message, "template side: the record of what was injected would have 196") ||
 		!strings.Contains(out.Message, "remove the annotation from the pod") {
 		t.Errorf("allowed %v: %s", out.Allowed, out.Message)
 	}
@@ -94,23 +102,6 @@ func TestARefusalNamesItsTemplate(t *testing.T) {
 	out := injectOnce(t, setOf(t, map[string]string{"web": `inject: {spec: {initContainers: [{name: web, image: x}]}}`}), askingPod(t, `"pillion.dev/inject":"web"`))
 	if strings.Count(out.Message, "template web") != 1 {
 		t.Errorf("named once: %s", out.Message)
-	}
-}
-
-func TestAPositionOfAnItemThatThePodHasGivesAWarning(t *testing.T) {
-	set := setOf(t, map[string]string{"side": `inject: {spec: {initContainers: [{name: side, image: "side:1", $position: First}]}}`})
-	pod := askingPod(t, `"pillion.dev/inject":"side"`)
-	spec := pod["spec"].(map[string]any)
-	own, side := map[string]any{"name": "own", "image": "own:1"}, map[string]any{"name": "side", "image": "side:1"}
-	for want, inits := range map[string][]any{"": {side, own}, "the pod already has it, so it stays at its place": {own, side}} {
-		spec["initContainers"] = inits
-		first := injectOnce(t, set, pod)
-		if got := strings.Join(first.Warnings, " "); want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("warnings %q, want %q", got, want)
-		}
-		if again := injectOnce(t, set, first.Pod); strings.Join(again.Warnings, " ") != strings.Join(first.Warnings, " ") {
-			t.Errorf("the second call warns %q", again.Warnings)
-		}
 	}
 }
 

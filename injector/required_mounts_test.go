@@ -142,7 +142,7 @@ func TestAPodAddsNothingToAProjectedVolumeOfARequiredTemplate(t *testing.T) {
 	volume := func(more string, sources ...string) string {
 		return mountingPod("", "", `{"name":"agent","projected":{"sources":[`+strings.Join(sources, ",")+`]`+more+`}}`)
 	}
-	const conflict = "conflicts at spec.volumes[name=agent]"
+	const conflict = "spec.volumes[name=agent] is {"
 	for why, c := range map[string]struct{ pod, says string }{
 		"as rendered":       {volume("", token, conf), ""},
 		"with the defaults": {volume(`,"defaultMode":420`, token, conf), ""},

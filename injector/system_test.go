@@ -6,7 +6,6 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/record/recordtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -104,9 +103,8 @@ func TestAPodForAnotherSystemIsRefusedWhereATemplateIsRequired(t *testing.T) {
 			}
 		}
 		// A record that says that Pillion wrote the field hides it from no required template.
-		forged := recordtest.Forged{Templates: map[string]string{"audit": "0123456789abcdef"}, Added: []string{"spec.os", "spec.nodeSelector"}}
 		pod := podOf(t, text)
-		pod["metadata"].(map[string]any)["annotations"] = map[string]any{statusKey: forged.Text()}
+		pod["metadata"].(map[string]any)["annotations"] = map[string]any{statusKey: forged(t, map[string]string{"audit": "0"}, map[string]string{"spec.os": `{"sum":"0"}`, "spec.nodeSelector": `{"sum":"0"}`})}
 		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: requiredSet(t)})
 		if err != nil || out.Allowed {
 			t.Errorf("with a forged record: %v: %s", err, out.Message)
@@ -129,7 +127,7 @@ func TestAConditionExemptsPodsOfASystemThatARequiredTemplateLists(t *testing.T) 
 	for spec, injected := range map[string]bool{osWindows: false, selectorWindows: false, "": true} {
 		pod := podOf(t, strings.Replace(plainPod, `"spec":{`, `"spec":{`+spec, 1))
 		out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: shop, Templates: set})
-		if err != nil || !out.Allowed || (containersByName(out.Pod)["initContainers"]["audit"] != nil) != injected {
+		if err != nil || !out.Allowed || hasAudit(out.Pod) != injected {
 			t.Errorf("%s: %v: %s", spec, err, out.Message)
 		}
 	}

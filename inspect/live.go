@@ -81,7 +81,7 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, notes []explain.Note, err error) {
 	s = Settings{
 		Prefix: prefix, Excluded: append(slices.Clone(DefaultExcluded), c.Namespace), approximate: map[string]string{},
-		Compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars()},
+		Compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars(), Check: injector.CheckRequired},
 	}
 	if s.All, s.scope, err = c.calledForAll(ctx, prefix, "pillion"); err != nil {
 		return s, nil, err

@@ -15,6 +15,7 @@ import (
 
 	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -56,7 +57,7 @@ func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err er
 	if r.Config != "" {
 		return s, fmt.Errorf("reading the arguments of Deployment %s in namespace %s: they name the file %s, which this command cannot read", r.Deployment.Name, c.Namespace, r.Config)
 	}
-	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars}}
+	s = Settings{Whole: true, Prefix: r.Prefix, Excluded: r.Excluded, All: r.All, Enforcement: r.Enforcement, Compile: templates.Options{Prefix: r.Prefix, ForeignSidecars: r.ForeignSidecars, Check: injector.CheckRequired}}
 	if r.Values != "" {
 		if s.Compile.Values, err = c.values(ctx, r, r.Values); err != nil {
 			return s, err
@@ -86,12 +87,6 @@ func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err er
 		s.Templates = c.NamespacedTemplates(ctx, s.Templates, s.Compile)
 	}
 	return s, nil
-}
-
-// ClusterTemplates compiles the SidecarTemplates of the cluster.
-func (c *Cluster) ClusterTemplates(ctx context.Context, compile templates.Options) (*templates.Set, error) {
-	own, err := c.clusterTemplates(ctx, compile.Prefix)
-	return store.Once(compile, own), err
 }
 
 // clusterTemplates reads the SidecarTemplates of the cluster: none without their CRD.

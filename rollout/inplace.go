@@ -48,7 +48,7 @@ func InPlace(pod map[string]any, statusKey string, now drift.Comparison) (change
 		return Change{}, fmt.Sprintf("it carries the template %s, which a new pod does not get", dropped[0])
 	}
 	for _, place := range now.Places {
-		if why := change.add(pod, rec, now.New, place.Path); why != "" {
+		if why := change.add(pod, rec, now.New, place.Path.Segments()); why != "" {
 			return Change{}, why
 		}
 	}
@@ -64,20 +64,26 @@ func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any
 	switch {
 	case len(path) < 2 || path[0] != "spec" || !slices.Contains([]string{"initContainers", "containers"}, path[1]):
 		return "it would change in " + podschema.Readable(path)
-	case len(path) < 4:
+	case len(path) < 3:
 		return "its list of containers would change"
 	}
-	name, field := strings.TrimPrefix(path[2], "name="), path[3]
+	name, field := strings.TrimPrefix(path[2], "name="), "more than its image"
 	index, container := containerNamed(pod, path[1], name)
-	place := rec.Root.Child("spec").Child("initContainers").Child(path[2])
+	if container == nil {
+		return "its list of containers would change"
+	}
+	if len(path) > 3 {
+		field = path[3]
+	}
+	place := rec.Tree().Child("spec").Child("initContainers").Child(path[2])
 	switch {
 	case path[1] != "initContainers" || container["restartPolicy"] != "Always":
 		return fmt.Sprintf("its container %s would change in %s, and is no native sidecar", name, field)
 	case field != "image":
 		return fmt.Sprintf("its sidecar %s would change in %s", name, field)
-	case place == nil || !place.Added:
+	case place == nil || place.Entry == nil || place.Entry.Sum == "" || place.Child("image") == nil:
 		return fmt.Sprintf("its container %s is not Pillion's", name)
-	case record.Digest(podschema.Pod().Child("spec").Child("initContainers").Elem().Child("image"), container["image"]) != place.Child("image").Wrote:
+	case record.Sum(nil, container["image"], nil) != place.Child("image").Entry.Sum:
 		return podschema.Readable(path) + " is not what Pillion wrote: somebody changed it since"
 	}
 	_, wanted := containerNamed(fresh, path[1], name)

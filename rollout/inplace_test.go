@@ -297,7 +297,7 @@ func TestAPodIsNotChangedInPlaceAndTheReasonSaysWhy(t *testing.T) {
 		want   string
 	}{
 		"the app's container would change": {after: func(s *shipper) { s.image, s.appEnv = "ship:2", "b" }, want: "its container web would change in env, and is no native sidecar"},
-		"the sidecar would change in more": {after: func(s *shipper) { s.level = "debug" }, want: "its sidecar shipper would change in env"},
+		"the sidecar would change in more": {after: func(s *shipper) { s.level = "debug" }, want: "its sidecar shipper would change in more than its image"},
 		"a sidecar more":                   {after: func(s *shipper) { s.secondSidecar = true }, want: "its list of containers would change"},
 		"a label":                          {after: func(s *shipper) { s.label = "d" }, want: "it would change in metadata.labels.shipped"},
 		"a volume less":                    {after: func(s *shipper) { s.volume, s.image = false, "ship:2" }, want: "it would change in spec.volumes[name=logs]"},

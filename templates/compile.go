@@ -48,6 +48,8 @@ type Options struct {
 	Source string
 	// FirstLine is the file's line at which the manifest begins. Default 1.
 	FirstLine int
+	// Check says what else is wrong with a template that compiles. Nil checks nothing.
+	Check func(*Template) error
 }
 
 // Template is a compiled SidecarTemplate. It is immutable.
@@ -68,12 +70,11 @@ type Template struct {
 	names       *expression.Names
 	conditions  []*expression.Expression
 	validations []validation
-	// tree is the fragment as it is written, rendered the same with its shared parts.
-	tree, rendered node
+	// tree is the fragment as it is written.
+	tree node
 	// foreign are the containers that are not the app's for $each.
-	foreign     sets.Set[string]
-	sharedParts int
-	files       []file
+	foreign sets.Set[string]
+	files   []file
 	// reservedLine is the line of metadata.labels and metadata.annotations.
 	reservedLine map[string]int
 	// canary is nil for a template that is none.
@@ -239,7 +240,12 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	}
 	c.unused(t, specAt.Field("parameters"))
 	t.hash = hashOf(t.spec, valuesRead(values, c.env.Values()), t.minding())
-	t.probe(c)
+	if t.probe(c); len(c.problems) > 0 || o.Check == nil {
+		return
+	}
+	if err := o.Check(t); err != nil {
+		c.problem(specAt.Field("inject"), err.Error())
+	}
 }
 
 // header checks everything but the spec and the status. Pillion writes the status.
@@ -526,9 +532,7 @@ func (c *compiler) fragment(t *Template, at *manifest.Path) {
 		c.problem(at, "cannot be read: "+show.Plain(err.Error()))
 		return
 	}
-	if t.tree = c.node(v, here{at: at, typ: podschema.Pod(), env: c.env}); len(c.problems) == 0 {
-		t.rendered, t.sharedParts = share(t.tree)
-	}
+	t.tree = c.node(v, here{at: at, typ: podschema.Pod(), env: c.env})
 	t.reservedLine = map[string]int{}
 	for _, field := range []string{"labels", "annotations"} {
 		t.reservedLine[field] = c.source.Line(at.Fields("metadata", field))

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
@@ -38,6 +39,8 @@ var mistakes = []struct {
 	{"required with repeated containers", "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - $for: x in ['a']\n      name: a\n      image: a", 6, "spec.inject.spec.containers[0].$for", "write out each container"},
 	{"required with computed containers", "match: {}\nrequired: true\ninject:\n  spec:\n    containers: \"${[{'name': 'a', 'image': 'a'}]}\"", 5, "spec.inject.spec.containers", "write out each container"},
 	{"required with a computed container", "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - \"${{'name': 'a', 'image': 'a'}}\"", 6, "spec.inject.spec.containers[0]", "write out each container"},
+	{"required with a computed volume", "match: {}\nrequired: true\ninject:\n  spec:\n    volumes:\n    - name: a-${pod.metadata.namespace}\n      emptyDir: {}", 6, "spec.inject.spec.volumes[0].name", "write the name as plain text"},
+	{"required with computed volumes", "match: {}\nrequired: true\ninject:\n  spec:\n    volumes: \"${pod.spec.?volumes.orValue([])}\"", 5, "spec.inject.spec.volumes", "write out each container and volume"},
 	{"verify without required", "inject: {}\nverify: {images: [a]}", 2, "spec.verify", "only for required templates"},
 	{"a bad selector", "inject: {}\nmatch:\n  podSelector: {matchExpressions: [{key: a, operator: Is}]}", 3, "spec.match.podSelector", "not a valid label selector operator"},
 	{"a key that is there twice", "order: 1\ninject: {}\norder: 2", 3, "spec.order", "twice, first on line 5"},
@@ -455,7 +458,7 @@ func TestTheItemsOfAListAreManifestsWithTheLineOfEach(t *testing.T) {
 		tmpl, _, err := Compile(docs[0].Manifest, Options{Source: "f", FirstLine: docs[0].Line})
 		if err != nil {
 			t.Errorf("%s: %v", c.what, err)
-		} else if got := rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment; !strings.Contains(fmt.Sprint(got), "text\n\n# and no comment") {
+		} else if got := rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment; !strings.Contains(fmt.Sprint(fragmenttest.JSON(got)), "text\n\n# and no comment") {
 			t.Errorf("%s: fragment %v", c.what, got)
 		}
 		_, _, err = Compile(docs[1].Manifest, Options{Source: "f", FirstLine: docs[1].Line})

@@ -41,7 +41,7 @@ func all(t *testing.T, values string, annotations map[string]string) (string, er
 	if err != nil {
 		return "", err
 	}
-	return r.Fragment["metadata"].(map[string]any)["annotations"].(map[string]any)["all"].(string), nil
+	return r.Fragment.Field("metadata", "annotations", "all").Value.(string), nil
 }
 
 func TestTheInstallersDefaultsStandBelowAnnotationsAndAboveTheManifest(t *testing.T) {

@@ -20,15 +20,15 @@ func isDirective(key string) bool {
 	return directive.Is(key) && !strings.HasPrefix(key, "${") && !strings.HasPrefix(key, "$${")
 }
 
-// directives compiles the object's $if, and checks the directives that are for the
-// merge and returns them. The object's list has taken $for and $each.
-func (c *compiler) directives(v map[string]any, h here) (condition *expression.Expression, kept map[string]any) {
+// directives compiles the object's $if and the directives that are for the merge into m. The object's list has
+// taken $for and $each.
+func (c *compiler) directives(m *mapping, v map[string]any, h here) {
 	forMerge := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		at := h.at.Field(key)
 		switch {
 		case key == directive.If:
-			condition = c.condition(v[key], at, h.env)
+			m.condition = c.condition(v[key], at, h.env)
 		case key == directive.For:
 			c.problem(at, "is only for items of a list")
 		case key == directive.Each:
@@ -38,9 +38,9 @@ func (c *compiler) directives(v map[string]any, h here) (condition *expression.E
 		}
 	}
 	if len(forMerge) == 0 {
-		return condition, nil
+		return
 	}
-	kept = maps.Clone(forMerge)
+	m.directed = true
 	for key, value := range v {
 		if !directive.Is(key) {
 			forMerge[key] = value
@@ -49,19 +49,36 @@ func (c *compiler) directives(v map[string]any, h here) (condition *expression.E
 	for _, p := range directive.Check(forMerge, h.where()) {
 		c.problem(h.at.Field(p.Key), p.Message)
 	}
-	if directive.Of(forMerge).Conflict == directive.KeepPod && c.spec.Required {
+	m.says = directive.Of(forMerge)
+	if m.says.Conflict == directive.KeepPod && c.spec.Required {
 		c.problem(h.at.Field(directive.OnConflict), "must be Deny or Overwrite; got KeepPod: with KeepPod a pod could keep a part of a required template out")
 	}
-	c.unsetFields(forMerge, h)
-	return condition, kept
+	if anchor := m.says.Position.Anchor; anchor != "" {
+		m.anchor = c.anchor(anchor, h)
+	}
+	c.unsetFields(m.says.Unset, h)
+}
+
+// anchor compiles the name in a $position. It returns nil for plain text.
+func (c *compiler) anchor(name string, h here) []textPart {
+	h.at = h.at.Field(directive.Position)
+	parts, err := expression.Scan(name)
+	if err != nil {
+		c.problem(h.at, err.Error())
+		return nil
+	}
+	if !slices.ContainsFunc(parts, func(p expression.Part) bool { return p.IsExpr }) {
+		return nil
+	}
+	return c.textParts(name, parts, h)
 }
 
 // unsetFields checks that a pod has the fields that $unset names.
-func (c *compiler) unsetFields(v map[string]any, h here) {
+func (c *compiler) unsetFields(names []string, h here) {
 	if h.typ == nil || h.typ.Kind() != podschema.Struct {
 		return
 	}
-	for _, name := range directive.Of(v).Unset {
+	for _, name := range names {
 		if _, ok := h.typ.Field(name); !ok {
 			c.problem(h.at.Field(directive.Unset), "unknown field "+show.Value(name)+nearest.Hint(name, h.typ.FieldNames()))
 		}

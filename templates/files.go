@@ -8,6 +8,7 @@ import (
 	names "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -59,7 +60,6 @@ func (c *compiler) files(t *Template, at *manifest.Path) {
 		c.problem(at, fmt.Sprintf("has %d files; at most %d are allowed", len(t.spec.Files), maxFiles))
 		return
 	}
-	s := &sharing{parts: t.sharedParts}
 	for _, name := range slices.Sorted(maps.Keys(t.spec.Files)) {
 		here := here{at: at.Field(name), typ: podschema.At("metadata.annotations").Elem(), env: c.env, pod: []string{"metadata", "annotations", name}}
 		key := t.fileKeys() + name
@@ -71,14 +71,8 @@ func (c *compiler) files(t *Template, at *manifest.Path) {
 		if text == nil {
 			continue
 		}
-		if text = s.share(text); text != nil {
-			if part, ok := text.(*shared); ok {
-				part.Place = c.place(here.at)
-			}
-		}
 		t.files = append(t.files, file{Place: c.place(here.at), name: name, key: key, text: text})
 	}
-	t.sharedParts = s.parts
 }
 
 func (c *compiler) filesAllowed(t *Template, at *manifest.Path) {
@@ -91,9 +85,8 @@ func (c *compiler) filesAllowed(t *Template, at *manifest.Path) {
 	}
 }
 
-// addFiles adds the template's files to a fragment, which it may change, but not what is in
-// it. It returns nil if there are none.
-func (r *renderer) addFiles(out map[string]any, s *expression.Scope) (*Files, error) {
+// addFiles adds the template's files to a fragment. It returns nil if there are none.
+func (r *renderer) addFiles(out *fragment.Node, s *expression.Scope) (*Files, error) {
 	t := r.template
 	if len(t.files) == 0 {
 		return nil, nil
@@ -101,12 +94,15 @@ func (r *renderer) addFiles(out map[string]any, s *expression.Scope) (*Files, er
 	files := &Files{Texts: make(map[string]string, len(t.files))}
 	var items []any
 	for _, f := range t.files {
-		v, err := f.text.render(r, s)
+		n, err := f.text.render(r, s)
 		if err != nil {
 			return nil, err
 		}
-		text, ok := v.(string)
-		if !ok { // null, or none
+		if n == nil { // null, or none
+			continue
+		}
+		text, ok := n.Value.(string)
+		if !ok {
 			continue
 		}
 		if err := r.run.Spend(2*len(f.key)+len(f.name), f.At); err != nil {
@@ -118,31 +114,16 @@ func (r *renderer) addFiles(out map[string]any, s *expression.Scope) (*Files, er
 	if len(items) == 0 {
 		return nil, nil
 	}
-	files.Volume = map[string]any{"name": t.name + filesVolume, "downwardAPI": map[string]any{"items": items}}
-
-	metadata := below(out, "metadata")
-	annotations := below(metadata, "annotations")
+	name := t.name + filesVolume
+	files.Volume = map[string]any{"name": name, "downwardAPI": map[string]any{"items": items}}
+	annotations := out.Enter("metadata").Enter("annotations")
 	for key, text := range files.Texts {
-		annotations[key] = text
+		annotations.Set(key, fragment.Scalar(nil, text))
 	}
-	spec := below(out, "spec")
-	volumes, _ := spec["volumes"].([]any)
-	for _, v := range volumes {
-		if item, _ := v.(map[string]any); item["name"] == files.Volume["name"] {
-			return nil, &expression.Error{Place: t.files[0].Place, Message: fmt.Sprintf("the template has a volume %s of its own, which is the name of the volume with its files", t.name+filesVolume)}
-		}
+	volumes := out.Enter("spec").Enter("volumes")
+	if volumes.Item("name="+name) != nil {
+		return nil, &expression.Error{Place: t.files[0].Place, Message: fmt.Sprintf("the template has a volume %s of its own, which is the name of the volume with its files", name)}
 	}
-	spec["volumes"] = append(slices.Clone(volumes), files.Volume)
+	volumes.Items = append(volumes.Items, fragment.Item{Key: "name=" + name, Node: fragment.Of(podschema.At("spec.volumes[]"), files.Volume)})
 	return files, nil
-}
-
-// below puts a copy of an object in the place of the object, or a new one, and returns it.
-func below(out map[string]any, key string) map[string]any {
-	there, _ := out[key].(map[string]any)
-	copied := maps.Clone(there)
-	if copied == nil {
-		copied = map[string]any{}
-	}
-	out[key] = copied
-	return copied
 }

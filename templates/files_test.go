@@ -20,15 +20,13 @@ inject:
 
 func TestFilesBecomeAnnotationsAndOneVolume(t *testing.T) {
 	tmpl := compiled(t, withFiles)
-	for range 2 {
-		got := rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/port": "81"}), Cache: new(Cache)})
-		wantFragment(t, got.Fragment, `{"metadata":{"annotations":{"own":"x","t.files.pillion.dev/a.conf":"port 81\n\ttab\r\n${HOME}\u0001 app\n\n","t.files.pillion.dev/b":"plain"}},
-			"spec":{"containers":[{"name":"s","image":"s","volumeMounts":[{"name":"t-files","mountPath":"/etc/s"}]}],
-			"volumes":[{"name":"v","emptyDir":{}},{"name":"t-files","downwardAPI":{"items":[
-				{"path":"a.conf","fieldRef":{"fieldPath":"metadata.annotations['t.files.pillion.dev/a.conf']"}},{"path":"b","fieldRef":{"fieldPath":"metadata.annotations['t.files.pillion.dev/b']"}}]}}]}}`)
-		if got.Files == nil || len(got.Files.Texts) != 2 {
-			t.Errorf("files %v", got.Files)
-		}
+	got := rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/port": "81"})})
+	wantFragment(t, got.Fragment, `{"metadata":{"annotations":{"own":"x","t.files.pillion.dev/a.conf":"port 81\n\ttab\r\n${HOME}\u0001 app\n\n","t.files.pillion.dev/b":"plain"}},
+		"spec":{"containers":[{"name":"s","image":"s","volumeMounts":[{"name":"t-files","mountPath":"/etc/s"}]}],
+		"volumes":[{"name":"v","emptyDir":{}},{"name":"t-files","downwardAPI":{"items":[
+			{"path":"a.conf","fieldRef":{"fieldPath":"metadata.annotations['t.files.pillion.dev/a.conf']"}},{"path":"b","fieldRef":{"fieldPath":"metadata.annotations['t.files.pillion.dev/b']"}}]}}]}}`)
+	if got.Files == nil || len(got.Files.Texts) != 2 {
+		t.Errorf("files %v", got.Files)
 	}
 	third := rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/extra": ""})})
 	if text, ok := third.Files.Texts["t.files.pillion.dev/c"]; !ok || text != "" {
@@ -87,16 +85,5 @@ func TestTextInAFileIsAHazardAsAnyConfiguration(t *testing.T) {
 	tmpl := compiled(t, "parameters: [{name: p, type: string, default: x}]\nfiles: {a: \"one\\ntwo ${params.p}\\n\"}\ninject: {spec: {containers: [{name: s, image: s, volumeMounts: [{name: t-files, mountPath: /e}]}]}}")
 	if found := tmpl.TextHazards(); len(found) != 1 || !strings.HasPrefix(found[0].Path, "spec.files.a") {
 		t.Errorf("%v", found)
-	}
-}
-
-// A file that depends on parameters alone is made once for all pods with the same, and costs
-// each the same.
-func TestAFileOfParametersIsShared(t *testing.T) {
-	tmpl := compiled(t, strings.Replace(withFiles, " ${pod.spec.containers[0].name}", "", 1))
-	for _, f := range tmpl.files {
-		if _, ok := f.text.(*shared); !ok && f.name != "b" {
-			t.Errorf("%s is a %T", f.name, f.text)
-		}
 	}
 }

@@ -72,6 +72,9 @@ func (h here) isScalar() bool { return h.typ != nil && h.typ.Kind() == podschema
 // is reports whether the place in the pod has these elements.
 func (h here) is(pod ...string) bool { return slices.Equal(h.pod, pod) }
 
+// isOwnable reports whether the place is an item of a list in which required templates have items of their own.
+func (h here) isOwnable() bool { return h.isContainer() || h.is("spec", "volumes", anItem) }
+
 // isContainer reports whether the place is an item of a list of containers.
 func (h here) isContainer() bool {
 	return h.is("spec", "containers", anItem) || h.is("spec", "initContainers", anItem)
@@ -164,7 +167,7 @@ func (c *compiler) constantScalar(v any, h here) node {
 	if !wrong {
 		fitted, err := fitScalar(v, h.typ)
 		if err == nil {
-			return &constant{at: h.at, value: fitted}
+			return &constant{at: h.at, typ: h.typ, value: fitted}
 		}
 	}
 	hint := ""
@@ -196,7 +199,7 @@ func (c *compiler) text(v string, h here) node {
 	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
 		c.problem(h.at, fmt.Sprintf("must be %s; got text with an expression in it: let the expression stand alone", h.typ.Words()))
 	}
-	return &text{parts: c.textParts(v, parts, h)}
+	return &text{typ: h.typ, parts: c.textParts(v, parts, h)}
 }
 
 func (c *compiler) whole(v string, p expression.Part, h here) node {
@@ -204,19 +207,19 @@ func (c *compiler) whole(v string, p expression.Part, h here) node {
 		c.problem(h.at, "must be written out as an object")
 		return nil
 	}
-	if c.spec.Required && (h.is("spec", "containers") || h.is("spec", "initContainers") || h.isContainer()) {
-		c.problem(h.at, "is an expression; write out each container: "+verifiedByName)
+	if c.spec.Required && (h.is("spec", "containers") || h.is("spec", "initContainers") || h.is("spec", "volumes") || h.isOwnable()) {
+		c.problem(h.at, "is an expression; write out each container and volume: "+verifiedByName)
 		return nil
 	}
-	compile, item := h.env.CompileValue, h.isItem && h.typ != nil && h.typ.Kind() == podschema.Scalar
-	if item {
+	compile := h.env.CompileValue
+	if h.isItem {
 		compile = h.env.CompileItem
 	}
 	e := compile(p.Text, c.textPlace(h.at, v, p.Offset), h.typ)
 	if e == nil {
 		return nil
 	}
-	return &whole{expression: e, typ: h.typ, item: item}
+	return &whole{expression: e, typ: h.typ}
 }
 
 func (c *compiler) textParts(v string, parts []expression.Part, h here) []textPart {
@@ -236,9 +239,9 @@ func (c *compiler) textParts(v string, parts []expression.Part, h here) []textPa
 // mapping compiles an object. The object's list has taken $for and $each.
 func (c *compiler) mapping(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ}
-	m.condition, m.directives = c.directives(v, h)
+	c.directives(m, v, h)
 	whole := map[string]any{}
-	isConstant := m.condition == nil && len(m.directives) == 0
+	isConstant := m.condition == nil && !m.directed
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if isDirective(key) {
 			continue
@@ -255,7 +258,7 @@ func (c *compiler) mapping(v map[string]any, h here) node {
 		}
 	}
 	if isConstant {
-		return &constant{at: h.at, value: whole}
+		return &constant{at: h.at, typ: h.typ, value: whole}
 	}
 	return m
 }
@@ -263,8 +266,8 @@ func (c *compiler) mapping(v map[string]any, h here) node {
 // directed compiles a scalar with directives of its own, an object in its place.
 func (c *compiler) directed(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ, scalar: true}
-	m.condition, m.directives = c.directives(v, h)
-	if len(m.directives) == 0 {
+	c.directives(m, v, h)
+	if !m.directed {
 		c.problem(h.at, fmt.Sprintf("must be %s; got an object. An expression can leave one value out: ${CONDITION ? VALUE : null}", h.typ.Words()))
 		return nil
 	}
@@ -341,7 +344,7 @@ func (c *compiler) sequence(v []any, h here) node {
 		below := h.item(i)
 		it := item{Place: c.place(below.at)}
 		if object, ok := value.(map[string]any); ok {
-			c.requiredSidecar(object, below)
+			c.requiredItem(object, below)
 			c.plainFields(object, below, h.typ)
 			value, below = c.repeats(object, &it, below)
 		}
@@ -359,7 +362,7 @@ func (c *compiler) sequence(v []any, h here) node {
 		if whole == nil {
 			whole = []any{}
 		}
-		return &constant{at: h.at, value: whole}
+		return &constant{at: h.at, typ: h.typ, value: whole}
 	}
 	return q
 }
@@ -381,17 +384,17 @@ func (c *compiler) plainFields(v map[string]any, h here, list *podschema.Type) {
 	}
 }
 
-// verifiedByName says why the compiler must know a required template's containers.
-const verifiedByName = "the final pod is verified to have the containers of a required template, by their names"
+// verifiedByName says why the compiler has to read names in a required template.
+const verifiedByName = "the final pod is verified to have the containers and volumes of a required template, by their names"
 
-// requiredSidecar checks an item of a list of containers: the verification has to
-// know the names of the containers that a required template injects.
-func (c *compiler) requiredSidecar(v map[string]any, h here) {
-	if !c.spec.Required || !h.isContainer() || v["image"] == nil {
+// requiredItem checks an item of a list: the verification has to know the names of the containers and
+// volumes that a required template injects.
+func (c *compiler) requiredItem(v map[string]any, h here) {
+	if !c.spec.Required || !h.isOwnable() || h.isContainer() && v["image"] == nil {
 		return
 	}
 	if _, repeated := v[directive.For]; repeated {
-		c.problem(h.at.Field(directive.For), "repeats a container with an image; write out each container: "+verifiedByName)
+		c.problem(h.at.Field(directive.For), "repeats the item; write out each container with an image and each volume: "+verifiedByName)
 	}
 	name, _ := v["name"].(string)
 	if parts, err := expression.Scan(name); err == nil && slices.ContainsFunc(parts, func(p expression.Part) bool { return p.IsExpr }) {

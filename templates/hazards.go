@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -42,7 +41,7 @@ func (f *finder) paths(n node) {
 	switch n := n.(type) {
 	case *mapping:
 		for _, e := range n.entries {
-			if name, ok := e.value.(*constant); ok && e.key == "name" && name.value == "PATH" && directive.Joins(n.directives) {
+			if name, ok := e.value.(*constant); ok && e.key == "name" && name.value == "PATH" && n.says.Join != nil {
 				f.report(n.Place, "joins a text to PATH, which the image sets: Pillion does not see that value, so the text takes its place, and programs are not found; use another variable, or set all of PATH")
 			}
 			f.paths(e.value)
@@ -59,8 +58,6 @@ func (f *finder) paths(n node) {
 // that gives its list.
 func (f *finder) texts(n node, script bool, loops map[string]*expression.Expression) {
 	switch n := n.(type) {
-	case *shared:
-		f.texts(n.node, script, loops)
 	case *mapping:
 		shell := runsShell(command(n))
 		for _, e := range n.entries {

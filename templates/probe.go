@@ -21,15 +21,18 @@ var minimalPod []byte
 //go:embed probe/full.json
 var fullPod []byte
 
-// probeInput is a made-up pod that a template is rendered for when it is compiled.
-type probeInput struct {
-	name string
-	in   Input
+// Sample is a made-up pod that a template is rendered for when it is compiled.
+type Sample struct {
+	// Name is that of the pod, with an article.
+	Name string
+	Input
+	// All asks for a value of each parameter, and not only of those that need one.
+	All bool
 }
 
 // probeInputs are a pod with nothing optional in a namespace without labels, and
 // one with much of what pods have.
-var probeInputs = sync.OnceValue(func() [2]probeInput {
+var probeInputs = sync.OnceValue(func() [2]Sample {
 	pod := func(data []byte) map[string]any {
 		v, err := rawjson.Decode(data)
 		if err != nil {
@@ -37,9 +40,9 @@ var probeInputs = sync.OnceValue(func() [2]probeInput {
 		}
 		return v.(map[string]any)
 	}
-	return [2]probeInput{
-		{"a minimal pod", Input{Pod: pod(minimalPod), Namespace: Namespace{Name: "default"}}},
-		{"a full pod", Input{Pod: pod(fullPod), Namespace: Namespace{
+	return [2]Sample{
+		{Name: "a minimal pod", Input: Input{Pod: pod(minimalPod), Namespace: Namespace{Name: "default"}}},
+		{Name: "a full pod", All: true, Input: Input{Pod: pod(fullPod), Namespace: Namespace{
 			Name:        "shop",
 			Labels:      map[string]string{"kubernetes.io/metadata.name": "shop", "team": "shop"},
 			Annotations: map[string]string{"example.com/contact": "shop@example.com"},
@@ -47,10 +50,10 @@ var probeInputs = sync.OnceValue(func() [2]probeInput {
 	}
 })
 
-// probes are the made-up pods of the template's operating systems: for each a minimal one, and a
+// Samples are the made-up pods of the template's operating systems: for each a minimal one, and a
 // full one behind it.
-func (t *Template) probes() []probeInput {
-	var all []probeInput
+func (t *Template) Samples() []Sample {
+	var all []Sample
 	linux := probeInputs()
 	for _, system := range t.spec.OS {
 		if system == v1alpha1.Linux {
@@ -62,10 +65,10 @@ func (t *Template) probes() []probeInput {
 			{"os": map[string]any{"name": string(system)}},
 		} {
 			p := linux[i]
-			pod, spec := maps.Clone(p.in.Pod), maps.Clone(p.in.Pod["spec"].(map[string]any))
+			pod, spec := maps.Clone(p.Pod), maps.Clone(p.Pod["spec"].(map[string]any))
 			maps.Copy(spec, fields)
 			pod["spec"] = spec
-			p.name, p.in.Pod = p.name+" for "+string(system), pod
+			p.Name, p.Pod = p.Name+" for "+string(system), pod
 			all = append(all, p)
 		}
 	}
@@ -76,16 +79,16 @@ func (t *Template) probes() []probeInput {
 // only, the full one with a value for every parameter.
 func (t *Template) probe(c *compiler) {
 	at := (*manifest.Path)(nil).Fields("spec", "parameters")
-	for i, probe := range t.probes() {
-		params, madeUp, missing := t.parameters.Samples(i%2 == 1)
+	for i, probe := range t.Samples() {
+		params, madeUp, missing := t.parameters.Samples(probe.All)
 		if missing != "" {
 			if i == 0 {
 				c.warn(at, fmt.Sprintf("the required parameter %s has no example, and none is easily made up: the template is not test-rendered", missing))
 			}
 			continue
 		}
-		if _, err := t.renderWith(context.Background(), probe.in, t.newMade(params)); err != nil {
-			c.probeProblem(err, probe.name, madeUp)
+		if _, err := t.renderWith(context.Background(), probe.Input, params); err != nil {
+			c.probeProblem(err, probe.Name, madeUp)
 		}
 	}
 }
@@ -118,5 +121,5 @@ func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.renderWith(context.Background(), in, t.newMade(params))
+	return t.renderWith(context.Background(), in, params)
 }

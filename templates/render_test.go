@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/fragment"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 )
 
 // twoAndTwo is a pod with two init containers and two containers.
@@ -81,6 +83,12 @@ func TestFragments(t *testing.T) {
 		"several $each append to one variable": {
 			"inject: {spec: {containers: [{$each: App, env: [{name: J, $append: \" \", value: a}]}, {$each: App, env: [{name: J, $append: \" \", value: a}, {name: B}]}, {$each: App, $if: \"has(container.ports)\", env: [{name: J, $append: \",\", value: b}]}]}}",
 			`{"spec":{"containers":[{"name":"c1","env":[{"name":"J","$append":" ","value":"a"},{"name":"B"},{"name":"J","$append":",","value":"b"}]},{"name":"c2","env":[{"name":"J","$append":" ","value":"a"},{"name":"B"}]}]}}`},
+		"a list of objects stands for its items": {
+			"variables: [{name: v, expression: \"[{'name': dyn('x'), 'emptyDir': dyn({})}, {'name': dyn('y')}]\"}]\ninject: {spec: {volumes: [{name: a}, \"${variables.v}\", {name: b}], topologySpreadConstraints: [\"${[{'maxSkew': dyn(1), 'topologyKey': dyn('z'), 'whenUnsatisfiable': dyn('DoNotSchedule')}]}\"], containers: [{name: s, image: s, args: [a, \"${['b', 'c']}\"]}]}}",
+			`{"spec":{"volumes":[{"name":"a"},{"name":"x","emptyDir":{}},{"name":"y"},{"name":"b"}],"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule"}],"containers":[{"name":"s","image":"s","args":["a","b","c"]}]}}`},
+		"$position names its anchor by an expression": {
+			"variables: [{name: none, expression: \"''\"}]\ninject: {spec: {initContainers: [{name: s, image: s, $position: {before: \"${pod.spec.?initContainers[?1].?name.orValue('')}\"}}, {name: u, image: u, $position: {after: \"i${1}\"}}, {name: t, image: t, $position: {before: \"${variables.none}\"}}]}}",
+			`{"spec":{"initContainers":[{"$position":{"before":"i2"},"name":"s","image":"s"},{"$position":{"after":"i1"},"name":"u","image":"u"},{"$position":{"before":""},"name":"t","image":"t"}]}}`},
 		"nothing is nothing":       {"inject: {metadata: {labels: {a: \"${null}\"}}, spec: {$onConflict: Deny, volumes: [{$if: \"false\", name: v}]}}", `null`},
 		"the whole may be dropped": {"inject: {$if: \"false\", spec: {nodeName: a}}", `null`},
 		"variables see those before them": {
@@ -109,7 +117,7 @@ func TestFragments(t *testing.T) {
 			got := rendered(t, tmpl, in).Fragment
 			if c.want == "null" {
 				if got != nil {
-					t.Errorf("fragment %s, want nil", asJSON(t, got))
+					t.Errorf("fragment %s, want nil", asJSON(t, fragmenttest.JSON(got)))
 				}
 			} else {
 				wantFragment(t, got, c.want)
@@ -153,7 +161,7 @@ inject:
 func TestNumbersThatAnExpressionPassesOnStayExact(t *testing.T) {
 	tmpl := compiled(t, "allowUnknownFields: true\nparameters: [{name: j, type: json}]\ninject: {spec: {newField: \"${params.?j}\"}}")
 	text := `{"a":1.10,"b":[123456789012345678901234567890,1e400]}`
-	got := asJSON(t, rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/j": text})}).Fragment)
+	got := asJSON(t, fragmenttest.JSON(rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/j": text})}).Fragment))
 	if want := `{"spec":{"newField":` + text + `}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -165,6 +173,31 @@ func TestTheFirstConditionThatIsFalseIsToldAndNothingIsRendered(t *testing.T) {
 	if r.Unmet == nil || r.Unmet.Name != "b" || r.Unmet.Message != "why" || r.Fragment != nil {
 		t.Errorf("unmet %+v, fragment %v", r.Unmet, r.Fragment)
 	}
+}
+
+// The fragment below fails for a pod that the condition or the validation keeps out.
+func TestConditionsAndValidationsAreJudgedBeforeTheFragmentIsRendered(t *testing.T) {
+	const isNumber = "pod.?metadata.?annotations[?'port'].orValue('80').matches('^[0-9]+$')"
+	const inject = "inject: {spec: {initContainers: [{name: s, image: busybox, args: [\"--port=${int(pod.?metadata.?annotations[?'port'].orValue('80')) + 1}\"]}]}}"
+	pod := onePod(t, map[string]string{"port": "http"})
+	r := rendered(t, compiled(t, `validations: [{name: number, expression: "`+isNumber+`", message: the annotation port must be a number}]`+"\n"+inject), Input{Pod: pod})
+	if len(r.Invalid) != 1 || r.Invalid[0].Message != "the annotation port must be a number" || r.Fragment != nil {
+		t.Errorf("invalid %+v, fragment %v", r.Invalid, r.Fragment)
+	}
+	r = rendered(t, compiled(t, `matchConditions: [{name: number, expression: "`+isNumber+`"}]`+"\n"+inject), Input{Pod: pod})
+	if r.Unmet == nil || r.Fragment != nil {
+		t.Errorf("unmet %+v, fragment %v", r.Unmet, r.Fragment)
+	}
+}
+
+// An earlier template may add an annotation. It sets no parameter.
+func TestParametersAreReadFromTheAuthorsAnnotations(t *testing.T) {
+	tmpl := compiled(t, "parameters: [{name: p, type: string, default: default}, {name: m, type: map, items: string}]\n"+
+		"inject: {metadata: {labels: {p: \"${params.p}\", m: \"${params.?m.a}\", seen: \"${pod.metadata.?annotations[?'t.pillion.dev/p']}\"}}}")
+	in := Input{Pod: onePod(t, map[string]string{"t.pillion.dev/p": "added", "t.pillion.dev/m.a": "added"}), Author: onePod(t, nil)}
+	wantFragment(t, rendered(t, tmpl, in).Fragment, `{"metadata":{"labels":{"p":"default","seen":"added"}}}`)
+	in.Author = onePod(t, map[string]string{"t.pillion.dev/p": "author"})
+	wantFragment(t, rendered(t, tmpl, in).Fragment, `{"metadata":{"labels":{"p":"author","seen":"added"}}}`)
 }
 
 func TestWhatFailsForAPodIsARenderError(t *testing.T) {
@@ -181,6 +214,8 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 			"inject: {metadata: {annotations: {\"${pod.metadata.?labels.?k.orValue('k')}\": v}}}", `"k":"pillion.dev/status"`, "spec.inject.metadata.annotations", `reserved`},
 		"two items of one name": {
 			"inject: {spec: {volumes: [{name: a}, {name: \"${pod.metadata.?labels.?k.orValue('k')}\"}]}}", `"k":"a"`, "spec.inject.spec.volumes[1]", `two items have the same name "a"`},
+		"two items of one name in a list that stands for its items": {
+			"inject: {spec: {volumes: [{name: a}, \"${[{'name': pod.metadata.?labels.?k.orValue('k')}]}\"]}}", `"k":"a"`, "spec.inject.spec.volumes[1]", `two items have the same name "a"`},
 		"an item without a name": {
 			"inject: {spec: {volumes: [{name: \"${pod.metadata.?labels.?k.orValue('k')}\"}]}}", `"k":""`, "spec.inject.spec.volumes[0]", `needs name`},
 		"none inside a text": {
@@ -255,15 +290,53 @@ func numbers(n int) []string {
 	return out
 }
 
-func TestARenderSharesNothingWithTheNext(t *testing.T) {
-	tmpl := compiledWith(t, read(t, "fluent-bit.yaml"), Options{})
-	in := Input{Pod: onePod(t, nil)}
-	first := rendered(t, tmpl, in).Fragment
-	want := asJSON(t, first)
-	spoil(first)
-	if got := asJSON(t, rendered(t, tmpl, in).Fragment); got != want {
-		t.Errorf("after the first fragment was changed the second is\n%s\nwant\n%s", got, want)
+func TestAFragmentSharesNoMemoryWithTheTemplateThePodOrTheNamespace(t *testing.T) {
+	const everything = `
+allowUnknownFields: true
+parameters: [{name: j, type: json, default: {name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}}, {name: l, type: list, items: string, default: [a, b]}]
+variables: [{name: copied, expression: "pod.spec.containers[0]"}]
+inject:
+  metadata: {annotations: {a: {$append: ",", value: "x${1}"}}}
+  spec:
+    $unset: [hostname]
+    newField: {a: [{b: c}]}
+    containers: [{name: s, $position: {before: "${'x'}"}, image: s, command: [a, b], args: "${params.l}", env: ["${params.j}"], ports: "${variables.copied.?ports.orValue([])}", $unset: [stdin, tty]}]
+    tolerations: [{key: a}]
+    nodeSelector: {$if: "true", a: b}`
+	for _, text := range [][]byte{read(t, "fluent-bit.yaml"), manifestOf(everything)} {
+		tmpl := compiledWith(t, text, Options{})
+		in := Input{Pod: raw(t, twoAndTwo), Namespace: Namespace{Name: "shop"}}
+		pod := asJSON(t, in.Pod)
+		first := rendered(t, tmpl, in).Fragment
+		want := asJSON(t, fragmenttest.JSON(first))
+		spoilNode(first)
+		if got := asJSON(t, fragmenttest.JSON(rendered(t, tmpl, in).Fragment)); got != want {
+			t.Errorf("after the first fragment was changed the second is\n%s\nwant\n%s", got, want)
+		}
+		if got := asJSON(t, in.Pod); got != pod {
+			t.Errorf("after the fragment was changed the pod is\n%s\nwant\n%s", got, pod)
+		}
 	}
+}
+
+// spoilNode changes everything in a fragment.
+func spoilNode(n *fragment.Node) {
+	spoil(n.Value)
+	for i := range n.Unset {
+		n.Unset[i] = "spoilt"
+	}
+	if n.Join != nil {
+		n.Join.Text, n.Join.Separator = "spoilt", "spoilt"
+	}
+	for i, f := range n.Fields {
+		spoilNode(f.Node)
+		n.Fields[i].Name = "spoilt"
+	}
+	for i, it := range n.Items {
+		spoilNode(it.Node)
+		n.Items[i].Key = "spoilt"
+	}
+	*n = fragment.Node{}
 }
 
 // spoil changes everything in a value.

@@ -2,9 +2,13 @@ package templates
 
 import (
 	"cmp"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // RequiredLabel returns the key of the label that Pillion keeps on the namespaces that a
@@ -63,4 +67,63 @@ func mayMatch(selector labels.Selector, namespace map[string]string) bool {
 		}
 	}
 	return selectable
+}
+
+// Own has the list and name of each container and volume that a required template may render, such as
+// "volumes/data": a condition, a failure or another pod makes no difference.
+type Own map[string]bool
+
+// Container reports whether the template may render a container with an image of that name in a list.
+func (o Own) Container(list, name string) bool { return o[list+"/"+name] }
+
+// Named reports whether the template may render a container of that name in either list.
+func (o Own) Named(name string) bool {
+	return o.Container("containers", name) || o.Container("initContainers", name)
+}
+
+// Volume reports whether the template may render a volume of that name.
+func (o Own) Volume(name string) bool { return o["volumes/"+name] }
+
+// Own returns the names of a required entry: those of the version in force, of the one before it, and of
+// its canaries, since a pod may have been made with each of them.
+func (s *Set) Own(e Entry) Own {
+	own := e.Own()
+	if e.Previous != nil {
+		maps.Copy(own, Entry{Template: e.Previous}.Own())
+	}
+	for _, c := range s.byStable[e.Name] {
+		maps.Copy(own, Entry{Template: c.Version}.Own())
+	}
+	return own
+}
+
+// Own returns the names of a required entry. Of a template without a good version they are
+// those that can be read.
+func (e Entry) Own() Own {
+	var text []byte
+	if t := e.Known(); t != nil {
+		text = t.spec.Inject
+	}
+	spec := injectedSpec(text)
+	own := Own{}
+	for _, list := range []string{"initContainers", "containers", "volumes"} {
+		items, _ := spec[list].([]any)
+		for _, v := range items {
+			item, _ := v.(map[string]any)
+			name, ok := item["name"].(string)
+			if says := directive.Of(item); ok && !says.Delete && !says.Marker && (list == "volumes" || item["image"] != nil) {
+				own[list+"/"+name] = true
+			}
+		}
+	}
+	return own
+}
+
+// injectedSpec returns the spec in a fragment as the manifest has it, as far as that is written out.
+// The fragment of a broken template may be anything.
+func injectedSpec(inject []byte) map[string]any {
+	v, _ := rawjson.Decode(inject)
+	fragment, _ := v.(map[string]any)
+	spec, _ := fragment["spec"].(map[string]any)
+	return spec
 }

@@ -102,3 +102,36 @@ func TestANamespaceWithoutANameIsSelectedByAnyName(t *testing.T) {
 		}
 	}
 }
+
+func TestARequiredTemplateOwnsWhatItNamesWhateverItRenders(t *testing.T) {
+	const spec = `
+required: true
+match: {podSelector: {matchLabels: {a: b}}}
+inject:
+  spec:
+    initContainers: [{name: init, image: b}]
+    containers: [{$if: "pod.spec.containers.size() > 9", name: audit, image: a}, {name: main, env: []}]
+    volumes: `
+	for volumes, owned := range map[string]map[string]bool{
+		`[{name: data, emptyDir: {}}, {$if: "pod.spec.containers.size() > 9", name: other, emptyDir: {}}]`: {"data": true, "other": true, "datax": false, "": false},
+		`[{$patch: replace}, {name: gone, $patch: delete}, {name: new, $patch: replace, emptyDir: {}}]`:    {"gone": false, "new": true, "any": false},
+	} {
+		for more, good := range map[string]bool{"": true, "\n    nodeNam: x": false} {
+			compiled, _, err := Compile(manifestOf(spec+volumes+more), Options{})
+			if (err == nil) != good {
+				t.Errorf("%s: %v", volumes, err)
+			}
+			own := Entry{Name: "t", Template: compiled, Err: err}.Own()
+			for name, want := range map[string]bool{"audit": true, "init": true, "main": false, "": false} {
+				if own.Named(name) != want {
+					t.Errorf("%s%s: container %q: %t", volumes, more, name, !want)
+				}
+			}
+			for name, want := range owned {
+				if own.Volume(name) != want {
+					t.Errorf("%s%s: volume %q: %t", volumes, more, name, !want)
+				}
+			}
+		}
+	}
+}

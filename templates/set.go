@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -18,8 +19,24 @@ type Entry struct {
 	Source string
 	// Template is the last good version, or nil if none is known.
 	Template *Template
+	// Previous is the good version before Template, nil for none. It counts for the verification of pods for
+	// [Beside] after Since, when Template came into force.
+	Previous *Template
+	Since    time.Time
 	// Err is why the newest manifest cannot be used, or nil.
 	Err error
+}
+
+// Beside is how long a version counts beside the one that took its place: longer than a pod is being
+// created.
+const Beside = time.Minute
+
+// Before returns the version that still counts beside Template at a time, nil for none.
+func (e Entry) Before(now time.Time) *Template {
+	if e.Previous == nil || now.Sub(e.Since) > Beside {
+		return nil
+	}
+	return e.Previous
 }
 
 // Known returns the template as far as it is known: the last good version, or

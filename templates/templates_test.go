@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pillion-dev/pillion/templates/fragment"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
@@ -86,9 +88,9 @@ func rendered(t testing.TB, tmpl *Template, in Input) *Rendered {
 }
 
 // wantFragment compares a fragment with JSON.
-func wantFragment(t testing.TB, got map[string]any, want string) {
+func wantFragment(t testing.TB, got *fragment.Node, want string) {
 	t.Helper()
-	if got, want := asJSON(t, got), asJSON(t, raw(t, want)); got != want {
+	if got, want := asJSON(t, fragmenttest.JSON(got)), asJSON(t, raw(t, want)); got != want {
 		t.Errorf("fragment\n got %s\nwant %s", got, want)
 	}
 }

@@ -3,11 +3,13 @@ package templates
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -15,24 +17,32 @@ import (
 
 // node is a part of a compiled fragment.
 type node interface {
-	// render returns the node's value for a pod; nil leaves it out. Its error is a
+	// render returns the node for a pod; nil leaves it out. Its error is a
 	// *expression.Error, or that of the run's context.
-	render(r *renderer, s *expression.Scope) (any, error)
+	render(r *renderer, s *expression.Scope) (*fragment.Node, error)
 }
 
 // constant is a part of the fragment without expressions.
 type constant struct {
 	at    *manifest.Path
+	typ   *podschema.Type
 	value any
 }
 
 // render returns a copy, so that pods share nothing.
-func (c *constant) render(r *renderer, s *expression.Scope) (any, error) {
-	return r.run.Copy(c.value, c.at)
+func (c *constant) render(r *renderer, s *expression.Scope) (*fragment.Node, error) {
+	copied, err := r.run.Copy(c.value, c.at)
+	if err != nil {
+		return nil, err
+	}
+	return fragment.Of(c.typ, copied), nil
 }
 
 // text is a text with expressions in it.
-type text struct{ parts []textPart }
+type text struct {
+	typ   *podschema.Type
+	parts []textPart
+}
 
 // textPart is a literal, or an expression if there is one.
 type textPart struct {
@@ -40,8 +50,12 @@ type textPart struct {
 	expression *expression.Expression
 }
 
-func (t *text) render(r *renderer, s *expression.Scope) (any, error) {
-	return joinText(t.parts, s)
+func (t *text) render(r *renderer, s *expression.Scope) (*fragment.Node, error) {
+	joined, err := joinText(t.parts, s)
+	if err != nil {
+		return nil, err
+	}
+	return fragment.Scalar(t.typ, joined), nil
 }
 
 func joinText(parts []textPart, s *expression.Scope) (string, error) {
@@ -64,31 +78,44 @@ func joinText(parts []textPart, s *expression.Scope) (string, error) {
 type whole struct {
 	expression *expression.Expression
 	typ        *podschema.Type
-	// item is set for an item of a list of scalars: a list that the expression gives stands
-	// for its items.
-	item bool
 }
 
-// spliced are values that stand in a list in the place of one item.
-type spliced []any
-
-func (w *whole) render(r *renderer, s *expression.Scope) (any, error) {
+func (w *whole) render(r *renderer, s *expression.Scope) (*fragment.Node, error) {
 	v, err := w.expression.Value(s)
 	if err != nil {
 		return nil, err
-	}
-	if items, isList := v.([]any); isList && w.item {
-		fitted, err := r.template.fitItems(items, w.typ)
-		if err != nil {
-			return nil, w.failure(err)
-		}
-		return spliced(fitted), nil
 	}
 	fitted, err := r.template.fit(v, w.typ)
 	if err != nil {
 		return nil, w.failure(err)
 	}
-	return fitted, nil
+	return fragment.Of(w.typ, fitted), nil
+}
+
+// splice renders an expression that is an item of a list. A list that it gives stands for its items.
+func (w *whole) splice(r *renderer, s *expression.Scope) ([]*fragment.Node, error) {
+	v, err := w.expression.Value(s)
+	if err != nil {
+		return nil, err
+	}
+	values, isList := v.([]any)
+	if !isList {
+		values = []any{v}
+	}
+	var nodes []*fragment.Node
+	for i, v := range values {
+		fitted, err := r.template.fit(v, w.typ)
+		if err != nil {
+			if isList {
+				err = within("item "+strconv.Itoa(i), err)
+			}
+			return nil, w.failure(err)
+		}
+		if n := fragment.Of(w.typ, fitted); n != nil {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, nil
 }
 
 // failure says what is wrong with the expression's value, and which form works.
@@ -105,13 +132,16 @@ func (w *whole) failure(err error) error {
 type mapping struct {
 	expression.Place
 	// scalar is set for a scalar with directives for the merge, {$onConflict: …, value: V}: the
-	// value is the only entry. It renders to such an object.
+	// value is the only entry.
 	scalar    bool
 	typ       *podschema.Type
 	condition *expression.Expression
 	entries   []entry
-	// directives are for the merge: $position, $onConflict, $patch, $unset, $append.
-	directives map[string]any
+	// directed is set if there are directives for the merge, and says has them. The text of a $append is its value, and anchor is the
+	// name in a $position if an expression is in it.
+	directed bool
+	says     directive.Directives
+	anchor   []textPart
 }
 
 // entry is one key of a mapping: a literal, or a text if there is one.
@@ -121,43 +151,71 @@ type entry struct {
 	value node
 }
 
-func (m *mapping) render(r *renderer, s *expression.Scope) (any, error) {
+func (m *mapping) render(r *renderer, s *expression.Scope) (*fragment.Node, error) {
 	if m.condition != nil {
 		if yes, err := m.condition.Condition(s); err != nil || !yes {
 			return nil, err
 		}
 	}
-	out := make(map[string]any, len(m.entries)+len(m.directives))
+	out := &fragment.Node{Kind: fragment.Object, Type: m.typ, Fields: make([]fragment.Field, 0, len(m.entries))}
 	for _, e := range m.entries {
 		key, err := m.key(e, s, out)
 		if err != nil {
 			return nil, err
 		}
-		v, err := e.value.render(r, s)
+		n, err := e.value.render(r, s)
 		if err != nil {
 			return nil, err
 		}
-		if v == nil {
+		if n == nil {
 			continue
 		}
 		if err := r.run.Spend(len(key)+4, m.At); err != nil {
 			return nil, err
 		}
-		out[key] = v
+		out.Set(key, n)
 	}
-	if len(out) == 0 && m.isMap() && len(m.entries) > 0 {
+	if len(out.Fields) == 0 && m.isMap() && len(m.entries) > 0 {
 		return nil, nil
 	}
-	maps.Copy(out, m.directives)
-	if (m.scalar || directive.Joins(out)) && directive.Value(out) == nil {
-		return nil, nil // an expression left the text out
+	return m.withDirectives(out, s)
+}
+
+// withDirectives returns the rendered object with its directives.
+func (m *mapping) withDirectives(out *fragment.Node, s *expression.Scope) (*fragment.Node, error) {
+	value := out.Field("value")
+	if m.scalar {
+		if value == nil {
+			return nil, nil // an expression left the value out
+		}
+		out = value
+	}
+	out.Directives = m.says
+	out.Unset = slices.Clone(m.says.Unset)
+	if m.says.Join != nil {
+		if value == nil {
+			return nil, nil
+		}
+		text, ok := value.Value.(string)
+		if !ok {
+			return nil, &expression.Error{Place: m.Place, Message: fmt.Sprintf("needs text to join; got %s", show.Kind(value.Value))}
+		}
+		join := *m.says.Join
+		join.Text, out.Join = text, &join
+	}
+	if m.anchor != nil {
+		anchor, err := joinText(m.anchor, s)
+		if err != nil {
+			return nil, err
+		}
+		out.Position.Anchor = anchor
 	}
 	return out, nil
 }
 
 func (m *mapping) isMap() bool { return m.typ != nil && m.typ.Kind() == podschema.Map }
 
-func (m *mapping) key(e entry, s *expression.Scope, out map[string]any) (string, error) {
+func (m *mapping) key(e entry, s *expression.Scope, out *fragment.Node) (string, error) {
 	key := e.key
 	if e.text != nil {
 		var err error
@@ -166,12 +224,12 @@ func (m *mapping) key(e entry, s *expression.Scope, out map[string]any) (string,
 		}
 	}
 	wrong := ""
-	switch _, twice := out[key]; {
+	switch {
 	case key == "":
 		wrong = "is empty"
 	case directive.Is(key):
 		wrong = "begins with $"
-	case twice:
+	case out.Field(key) != nil:
 		wrong = "is there twice"
 	default:
 		return key, nil
@@ -210,33 +268,52 @@ const (
 	eachAll  each = "All"
 )
 
-func (q *sequence) render(r *renderer, s *expression.Scope) (any, error) {
-	out := listSoFar{items: make([]any, 0, len(q.items))}
+func (q *sequence) render(r *renderer, s *expression.Scope) (*fragment.Node, error) {
+	id, keyed := q.typ.Identity()
+	out := rendering{id: id, keyed: keyed}
 	for i := range q.items {
 		if err := q.renderItem(r, &q.items[i], s, &out); err != nil {
 			return nil, err
 		}
 	}
-	if len(out.items) == 0 {
-		return nil, nil
+	switch {
+	case out.replaces, len(out.items) > 0:
+		return &fragment.Node{Kind: fragment.List, Type: q.typ, Items: out.items, Directives: directive.Directives{Replace: out.replaces}}, nil
+	case len(out.values) > 0:
+		return fragment.Scalar(q.typ, out.values), nil
 	}
-	return out.items, nil
+	return nil, nil
 }
 
-// listSoFar has the items that a sequence has given so far, and their keys.
-type listSoFar struct {
-	items []any
-	// keys has for each key whether all items of it join a text.
-	keys map[string]bool
+// rendering has the items that a sequence has given so far.
+type rendering struct {
+	id    podschema.Identity
+	keyed bool
+	// items are those of a list with keys, values those of another one.
+	items  []fragment.Item
+	values []any
+	// joins has for each key whether all items of it join a text.
+	joins map[string]bool
+	// replaces is set by the item {$patch: replace}, which speaks of the list.
+	replaces bool
 }
 
-func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *listSoFar) error {
+func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *rendering) error {
 	once := func(s *expression.Scope) error {
-		v, err := it.node.render(r, s)
-		if err != nil || v == nil {
+		if w, ok := it.node.(*whole); ok {
+			nodes, err := w.splice(r, s)
+			for _, n := range nodes {
+				if err == nil {
+					err = q.add(r, it, n, out)
+				}
+			}
 			return err
 		}
-		return q.add(r, it, v, out)
+		n, err := it.node.render(r, s)
+		if err != nil || n == nil {
+			return err
+		}
+		return q.add(r, it, n, out)
 	}
 	switch {
 	case it.loop != nil:
@@ -247,60 +324,67 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *l
 	return once(s)
 }
 
-// add appends an item. In a list with keys the item must have the keys, and no other item
-// may have the same, unless both join a text to one variable. The item {$patch: replace} alone has none: it speaks of the list.
-func (q *sequence) add(r *renderer, it *item, v any, out *listSoFar) error {
-	if m, ok := v.(map[string]any); ok && !directive.Of(v).Marker && q.typ != nil && len(q.typ.Keys()) > 0 {
-		if err := q.checkKeys(m, out); err != "" {
-			if port, ok := m["containerPort"]; ok {
-				if advice := r.template.PortAdvice(fmt.Sprint(port), r.made.params.ByName); advice != "" {
-					err += "; " + advice
-				}
-			}
-			return &expression.Error{Place: it.Place, Message: err}
-		}
-	}
-	if several, ok := v.(spliced); ok {
-		out.items = append(out.items, several...)
+// add adds an item. In a list with keys the item must have the keys, and no other item may have the
+// same, unless both join a text to one variable.
+func (q *sequence) add(r *renderer, it *item, n *fragment.Node, out *rendering) error {
+	switch {
+	case n.Marker:
+		out.replaces = true
+		return nil
+	case !out.keyed:
+		out.values = append(out.values, n.JSON())
 		return nil
 	}
-	out.items = append(out.items, v)
+	key, wrong := q.keyOf(n, out)
+	if wrong != "" {
+		if port := n.Field("containerPort"); port != nil {
+			if advice := r.template.PortAdvice(fmt.Sprint(port.Value), r.params.ByName); advice != "" {
+				wrong += "; " + advice
+			}
+		}
+		return &expression.Error{Place: it.Place, Message: wrong}
+	}
+	if joins, twice := out.joins[key]; twice && out.id.Set() && !joins {
+		return nil
+	}
+	if out.joins == nil {
+		out.joins = map[string]bool{}
+	}
+	out.joins[key] = n.Join != nil
+	out.items = append(out.items, fragment.Item{Key: key, Node: n})
 	return nil
 }
 
-func (q *sequence) checkKeys(m map[string]any, out *listSoFar) string {
-	for _, k := range q.typ.Keys() {
+// keyOf returns the key of an item, or what is wrong with the item.
+func (q *sequence) keyOf(n *fragment.Node, out *rendering) (key, wrong string) {
+	if out.id.Set() {
+		bare := *n
+		bare.Directives = directive.Directives{}
+		key, _ = out.id.Key(bare.JSON())
+		return key, ""
+	}
+	m := map[string]any{}
+	for _, k := range out.id.Keys {
+		if f := n.Field(k.Name); f != nil {
+			m[k.Name] = f.Value
+		}
 		if v := k.Value(m); v == nil || v == "" {
-			return fmt.Sprintf("an item of this list needs %s", k.Name)
+			return "", fmt.Sprintf("an item of this list needs %s", k.Name)
 		}
 	}
-	key, _ := keyOf(q.typ, m)
-	if joins, twice := out.keys[key]; twice && !(joins && directive.Joins(m)) {
-		words := make([]string, len(q.typ.Keys()))
-		for i, k := range q.typ.Keys() {
+	key, _ = out.id.Key(m)
+	if joins, twice := out.joins[key]; twice && !(joins && n.Join != nil) {
+		words := make([]string, len(out.id.Keys))
+		for i, k := range out.id.Keys {
 			words[i] = k.Name + " " + show.Value(fmt.Sprint(k.Value(m)))
 		}
-		return fmt.Sprintf("two items have the same %s", strings.Join(words, " and "))
+		return "", fmt.Sprintf("two items have the same %s", strings.Join(words, " and "))
 	}
-	if out.keys == nil {
-		out.keys = map[string]bool{}
-	}
-	out.keys[key] = directive.Joins(m)
-	return ""
+	return key, ""
 }
 
-// keyOf returns the key of an item of a list of type t. It is "" for an item without the fields of
-// the key. Ok is false for a list without keys.
-func keyOf(t *podschema.Type, item any) (key string, ok bool) {
-	if t == nil || len(t.Keys()) == 0 {
-		return "", false
-	}
-	key, _ = podschema.Identity{Keys: t.Keys()}.Key(item)
-	return key, true
-}
-
-// renderEach extends containers of the base pod. The renderer keeps the items, because
-// they go to two lists, and several may extend one container.
+// renderEach extends containers of the pod. The renderer keeps the items, because they go to two
+// lists, and several may extend one container.
 func renderEach(r *renderer, it *item, s *expression.Scope) error {
 	for _, list := range containerLists {
 		if it.each == eachApp && list != "containers" || it.each == eachInit && list != "initContainers" {
@@ -310,40 +394,20 @@ func renderEach(r *renderer, it *item, s *expression.Scope) error {
 			if err := r.run.Interrupted(); err != nil {
 				return err
 			}
-			if name, _ := c["name"].(string); it.each != eachAll && r.template.foreign.Has(name) {
+			name, _ := c["name"].(string)
+			if it.each != eachAll && (r.template.foreign.Has(name) || r.sidecar != nil && r.sidecar(c)) {
 				continue
 			}
-			if err := extend(r, it, s, list, c); err != nil {
+			n, err := it.node.render(r, s.Container(c))
+			if err != nil {
 				return err
 			}
+			if n == nil || len(n.Fields)+len(n.Unset) == 0 {
+				continue
+			}
+			n.Set("name", fragment.Scalar(n.Type.Child("name"), name))
+			r.extensions = append(r.extensions, extension{item: it, list: list, name: name, node: n})
 		}
 	}
 	return nil
-}
-
-func extend(r *renderer, it *item, s *expression.Scope, list string, container map[string]any) error {
-	v, err := it.node.render(r, s.Container(container))
-	if err != nil {
-		return err
-	}
-	m, ok := v.(map[string]any)
-	if !ok || !hasFields(m) {
-		return nil
-	}
-	name, _ := container["name"].(string)
-	m = maps.Clone(m)
-	m["name"] = name
-	r.extensions = append(r.extensions, extension{item: it, list: list, name: name, object: m})
-	return nil
-}
-
-// hasFields reports whether an object has a field, or a directive that does something
-// without one.
-func hasFields(m map[string]any) bool {
-	for key := range m {
-		if !directive.Is(key) || key == directive.Patch || key == directive.Unset {
-			return true
-		}
-	}
-	return false
 }

@@ -93,11 +93,9 @@ func newFixture(t testing.TB, change func(*parts)) *fixture {
 			Timeout: time.Hour, Memory: MemoryFor(256<<20, 2), // the chart's memory, and no hurry
 		},
 		Pods: Pods{
-			Pipeline:        injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),
-			Namespaces:      oneNamespace{namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}},
-			Templates:       func() *templates.Set { return set },
-			TemplatesBefore: func() []*templates.Set { return nil },
-			NamespaceBefore: func(string, *templates.NamespaceReads) []templates.Namespace { return nil },
+			Pipeline:   injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),
+			Namespaces: oneNamespace{namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}},
+			Templates:  func() *templates.Set { return set },
 		},
 	}
 	if change != nil {

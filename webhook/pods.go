@@ -31,10 +31,6 @@ type Pods struct {
 	Namespaces Namespaces
 	// Templates returns the set in force.
 	Templates func() *templates.Set
-	// TemplatesBefore returns the sets that were in force a moment ago, and NamespaceBefore a
-	// namespace as it was then, the last version first. Verification of new pods needs them.
-	TemplatesBefore func() []*templates.Set
-	NamespaceBefore func(name string, reads *templates.NamespaceReads) []templates.Namespace
 	// Now is the clock by which exceptions of required templates end. Default: [time.Now].
 	Now func() time.Time
 }

@@ -270,7 +270,7 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 }
 
 func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {
-	options := templates.Options{Prefix: o.prefix, ForeignSidecars: foreignNames(o.foreign)}
+	options := templates.Options{Prefix: o.prefix, ForeignSidecars: foreignNames(o.foreign), Check: injector.CheckRequired}
 	var err error
 	switch {
 	case o.valuesText != "":

@@ -34,13 +34,11 @@ func TestTheConditionAcceptedSaysWhatTheAPIServerDoes(t *testing.T) {
 		// refuses: the guard refuses the template.
 		refuses bool
 	}{
-		"a valid pod":             {sidecar + "}]}}", yes, "True Valid", "accepts", false},
-		"no valid pod":            {sidecar + "}]}}", no, "False Invalid", "template t: spec.inject.spec.initContainers[0].image: the API server refuses pods that get this: container s: Invalid value: \"s\": no", true},
-		"no answer":               {sidecar + "}]}}", away, "Unknown NoAnswer", "connection refused", false},
-		"nobody to ask":           {sidecar + "}]}}", nil, "Unknown NotAsked", "enforcement=None", false},
-		"no sample pod gets it":   {"matchConditions: [{name: never, expression: \"has(pod.metadata.uid)\"}]\n  " + sidecar + "}]}}", yes, "Unknown NotAsked", "no sample pod gets the template", false},
-		"it merges into no pod":   {sidecar + ", lifecycle: {preStop: {sleep: {seconds: 1}, exec: {command: [x]}}}}]}}", yes, "False Invalid", "it has both exec and sleep", true},
-		"so it does, nobody asks": {sidecar + ", lifecycle: {preStop: {sleep: {seconds: 1}, exec: {command: [x]}}}}]}}", nil, "False Invalid", "it has both exec and sleep", true},
+		"a valid pod":           {sidecar + "}]}}", yes, "True Valid", "accepts", false},
+		"no valid pod":          {sidecar + "}]}}", no, "False Invalid", "template t: spec.inject.spec.initContainers[0].image: the API server refuses pods that get this: container s: Invalid value: \"s\": no", true},
+		"no answer":             {sidecar + "}]}}", away, "Unknown NoAnswer", "connection refused", false},
+		"nobody to ask":         {sidecar + "}]}}", nil, "Unknown NotAsked", "enforcement=None", false},
+		"no sample pod gets it": {"matchConditions: [{name: never, expression: \"has(pod.metadata.uid)\"}]\n  " + sidecar + "}]}}", yes, "Unknown NotAsked", "no sample pod gets the template", false},
 	} {
 		o := templateOracle{oracle.Oracle{Prefix: templates.DefaultPrefix, Create: c.create}}
 		compiled := templatestest.Compile(t, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: t}\nspec:\n  "+c.spec+"\n")

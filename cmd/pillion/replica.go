@@ -116,7 +116,7 @@ func (r *replica) connect() error {
 // follow makes what keeps namespaces, templates, the API server's version and certificates.
 func (r *replica) follow(cmd *cobra.Command) error {
 	c := r.c
-	r.compile = templates.Options{Prefix: c.Prefix, ForeignSidecars: c.ForeignSidecars}
+	r.compile = templates.Options{Prefix: c.Prefix, ForeignSidecars: c.ForeignSidecars, Check: injector.CheckRequired}
 	var err error
 	if c.Values != "" {
 		if r.compile.Values, err = readValues(cmd, c.Values); err != nil {
@@ -203,7 +203,6 @@ func (r *replica) review() {
 	r.run(r.recorder.Run)
 	r.pods = webhook.Pods{
 		Pipeline: injector.NewPipeline(settings), Namespaces: r.namespaces, Templates: r.set.Snapshot,
-		TemplatesBefore: r.set.Before, NamespaceBefore: r.namespaces.Before,
 	}
 }
 

@@ -10,7 +10,5 @@
 // every ten seconds, soon after a watch has ended, and every second while something is wrong. Its cost does not grow with the number of objects.
 // What proves the cache wrong also has it read anew.
 //
-// [Replaced] remembers for a few seconds what is in force no longer.
-//
 // It may import client-go's tools, but no clients, and no other package of this module.
 package follow

@@ -1,7 +1,6 @@
 package namespaces
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -46,24 +45,18 @@ type Informer struct {
 	cache   *follow.Cache
 	keeping *keeping
 	live    *liveReader
-	before  follow.Replaced[*cached]
 	wake    waiting.Wake
 	// changed are the listeners of [Informer.OnChange].
 	changed []func(name string)
 }
 
-// mostBefore bounds the versions of a namespace that are remembered for a moment: one more than a pod
-// is compared with, since of one too little may have been kept.
-const mostBefore = 4
-
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(o Options) *Informer {
 	o.Prefix = cmp.Or(o.Prefix, templates.DefaultPrefix)
 	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: waiting.NewWake()}
-	i.before.Most = mostBefore
 	i.cache = follow.New(follow.Options{
 		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Client,
-		List: i.list, Watch: o.Client.Resource(resource).Watch, Transform: i.transform, Changed: i.tell, Checked: true, Logger: o.Logger,
+		List: i.list, Watch: o.Client.Resource(resource).Watch, Transform: i.keeping.transform, Changed: i.tell, Checked: true, Logger: o.Logger,
 	})
 	i.live = newLiveReader(o.Client, i.cache.Saw)
 	return i
@@ -127,30 +120,6 @@ func (i *Informer) Get(ctx context.Context, name string, reads *templates.Namesp
 		ns.Labels, ns.Annotations = needed(i.o.Prefix, reads, ns.Labels, ns.Annotations)
 	}
 	return ns, nil
-}
-
-// Before returns a namespace as it was a moment ago, its last version first. reads are as for
-// [Informer.Get]: a version of which less was kept is left out.
-func (i *Informer) Before(name string, reads *templates.NamespaceReads) []templates.Namespace {
-	var before []templates.Namespace
-	for _, was := range i.before.Of(name) {
-		if was.part.serves(reads) {
-			before = append(before, was.namespace())
-		}
-	}
-	return before
-}
-
-// transform makes a cached namespace of what the API server sent, and remembers the one that it
-// replaces.
-func (i *Informer) transform(object any) (any, error) {
-	now, err := i.keeping.transform(object)
-	if ns, ok := now.(*cached); ok {
-		if was, ok := i.cached(ns.name); ok && was.uid == ns.uid && was.version != ns.version && !bytes.Equal(was.metadata, ns.metadata) {
-			i.before.Add(ns.name, was)
-		}
-	}
-	return now, err
 }
 
 // UID returns the UID of a namespace in the cache. It reads nothing live.

@@ -2,7 +2,6 @@ package namespaces
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -152,45 +151,6 @@ func TestAWrongCacheAnswersNobody(t *testing.T) {
 		waitFor(t, "the cache is current", func() bool { return i.Ready() == nil })
 		if ns, ok := i.Cached("bank"); !ok || ns.Annotations["pillion.dev/inject"] != "b" {
 			t.Errorf("afterwards the cache has %+v", ns)
-		}
-	})
-}
-
-func TestANamespaceAsItWasAMomentAgoIsRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New()
-		level := func(value string) map[string]string { return map[string]string{"side.pillion.dev/level": value} }
-		s.Put("shop", injection("enabled"), level("info"))
-		i := following(t, s)
-		becomes := func(value string) {
-			t.Helper()
-			was, _ := i.cached("shop")
-			s.Put("shop", injection("enabled"), level(value))
-			waitFor(t, "the cache has it", func() bool { is, ok := i.cached("shop"); return ok && is.version != was.version })
-		}
-		before := func() string {
-			var got []string
-			for _, ns := range i.Before("shop", noReads) {
-				got = append(got, ns.Annotations["side.pillion.dev/level"])
-			}
-			return strings.Join(got, " ")
-		}
-		if got := before(); got != "" {
-			t.Errorf("before any change: %q", got)
-		}
-		becomes("debug")
-		becomes("trace")
-		if got := before(); got != "debug info" {
-			t.Errorf("the versions of before are %q, want debug and then info", got)
-		}
-		becomes("trace")                         // another version that says the same
-		becomes(strings.Repeat("x", mostKept+1)) // of which the cache keeps a part
-		becomes("info")
-		if got := before(); got != "trace debug info" {
-			t.Errorf("the versions of before are %q, want trace, debug and info", got)
-		}
-		if got := i.Before("other", noReads); got != nil {
-			t.Errorf("of another namespace: %v", got)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -220,7 +221,20 @@ func (a *assembly) keep(source, from string, names []string, err error) []string
 func (a *assembly) set() *templates.Set {
 	entries := make([]templates.Entry, 0, len(a.entries))
 	for _, name := range slices.Sorted(maps.Keys(a.entries)) {
-		entries = append(entries, *a.entries[name])
+		entries = append(entries, a.after(*a.entries[name]))
 	}
 	return templates.NewSet(entries)
+}
+
+// after returns an entry with the version before, for the pods that were mutated with it and are verified now.
+func (a *assembly) after(e templates.Entry) templates.Entry {
+	was, _ := a.before.Get(e.Name)
+	switch {
+	case was.Template == nil || e.Template == nil:
+	case was.Template.Hash() == e.Template.Hash():
+		e.Previous, e.Since = was.Previous, was.Since
+	default:
+		e.Previous, e.Since = was.Template, time.Now()
+	}
+	return e
 }

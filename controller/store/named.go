@@ -32,7 +32,7 @@ func (t *Templates) UsageChanged() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.keeping {
-		t.assemble(t.complete())
+		t.assemble()
 		t.sayMirrors()
 	}
 }

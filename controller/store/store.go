@@ -34,7 +34,6 @@ type Templates struct {
 	named   func(template string) bool
 	logger  *slog.Logger
 	set     atomic.Pointer[templates.Set]
-	before  follow.Replaced[*templates.Set]
 	// namespaced are the templates of namespaces, nil if they are not served.
 	namespaced *Namespaced
 
@@ -121,16 +120,6 @@ func (t *Templates) Run(ctx context.Context) error {
 // change afterwards.
 func (t *Templates) Snapshot() *templates.Set { return t.withNamespaces(t.set.Load()) }
 
-// Before returns the sets that were in force a moment ago, the last one first. One that lacked
-// what a source had not said yet is none of them.
-func (t *Templates) Before() []*templates.Set {
-	sets := slices.Clone(t.before.Of(""))
-	for i, set := range sets {
-		sets[i] = t.withNamespaces(set)
-	}
-	return sets
-}
-
 // Ready returns nil once every source has been read completely, and until then
 // what is missing, in words. A source that fails later keeps what it had, which
 // [Templates.Sources] tells, and stays ready. One that is proven wrong does not.
@@ -176,7 +165,6 @@ func (t *Templates) Sources() []SourceStatus {
 func (t *Templates) take(i int, r Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	complete := t.complete()
 	state := &t.states[i]
 	t.logState(*state, r)
 	state.Err, state.Note = r.Err, r.Note
@@ -188,18 +176,12 @@ func (t *Templates) take(i int, r Report) {
 		t.mirrors = r.Mirrors
 	}
 	state.Read = true
-	t.assemble(complete)
+	t.assemble()
 	t.sayMirrors()
 }
 
-// complete reports whether every source has been read.
-func (t *Templates) complete() bool {
-	return !slices.ContainsFunc(t.states, func(s SourceStatus) bool { return !s.Read })
-}
-
-// assemble makes the set anew from what the sources have. complete reports whether that in force
-// has something of each.
-func (t *Templates) assemble(complete bool) {
+// assemble makes the set anew from what the sources have.
+func (t *Templates) assemble() {
 	before := t.set.Load()
 	assembled := t.compiler.assemble(slices.Concat(t.units...), before)
 	after := t.keepNamed(before, assembled.set)
@@ -215,9 +197,6 @@ func (t *Templates) assemble(complete bool) {
 		return
 	}
 	t.logChanges(before, after)
-	if complete {
-		t.before.Add("", before)
-	}
 	t.set.Store(after)
 	for _, f := range t.listeners {
 		f(after)

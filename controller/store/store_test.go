@@ -44,7 +44,7 @@ func value(t *testing.T, set *templates.Set, name string) string {
 	if err != nil {
 		t.Fatalf("rendering %s: %v", name, err)
 	}
-	return r.Fragment["metadata"].(map[string]any)["labels"].(map[string]any)["value"].(string)
+	return r.Fragment.Field("metadata", "labels", "value").Value.(string)
 }
 
 func errText(set *templates.Set, name string) string {
@@ -429,40 +429,6 @@ func TestASourceWhoseCacheIsWrongIsNotReadyAndOneThatCannotBeReadIs(t *testing.T
 		}
 		if state, ok := l.State(); !ok || state.Wrong == nil {
 			t.Errorf("State() = %+v, %v", state, ok)
-		}
-	})
-}
-
-func TestTheSetsThatWereInForceAMomentAgoAreRemembered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := newScripted("first"), newScripted("second")
-		l, _ := running(t, a, b)
-		before := func() string {
-			var got []string
-			for _, set := range l.Before() {
-				got = append(got, value(t, set, "one")+value(t, set, "two"))
-			}
-			return strings.Join(got, " ")
-		}
-		a.has("a", manifest("one", "1"))
-		b.has("b", manifest("two", "1"))
-		if got := before(); got != "" {
-			t.Errorf("sets that lacked what a source had not said yet are remembered: %q", got)
-		}
-		b.has("b", manifest("two", "2"))
-		time.Sleep(time.Second)
-		b.has("b", manifest("two", "2")) // nothing changes
-		a.has("a", manifest("one", "2"))
-		if got := before(); got != "12 11" {
-			t.Errorf("the sets of before are %q, want 12 and then 11", got)
-		}
-		time.Sleep(follow.ReplacedCounts - time.Second)
-		if got := before(); got != "12" {
-			t.Errorf("after some seconds the sets of before are %q", got)
-		}
-		time.Sleep(time.Second)
-		if got := before(); got != "" {
-			t.Errorf("later the sets of before are %q", got)
 		}
 	})
 }

@@ -31,12 +31,3 @@ func (l *location) pointer() []string {
 	slices.Reverse(path)
 	return path
 }
-
-func (l *location) keyed() []string {
-	var path []string
-	for ; l != nil; l = l.up {
-		path = append(path, l.segment)
-	}
-	slices.Reverse(path)
-	return path
-}

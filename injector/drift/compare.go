@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // mirrorAnnotation is on pods that mirror a static pod of a node.
@@ -51,7 +51,7 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 		s.Templates = Templates(rec, injector.Outcome{Allowed: true, Code: s.Code}, set)
 		return s, nil
 	}
-	out, err := c.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: base, Namespace: ns, Templates: set, Attribute: true})
+	out, err := c.Pipeline.Inject(ctx, injector.Request{Operation: "CREATE", Pod: base, Namespace: ns, Templates: set})
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing a pod of namespace %s with a new one: %w", ns.Name, err)
 	}
@@ -64,8 +64,12 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading the record of a new pod: %w", err)
 	}
-	for _, path := range differences(rec.Root, now.Root, nil) {
-		s.Places = append(s.Places, Place{Path: path, Templates: out.Wanting(path)})
+	for _, path := range differences(rec, now) {
+		place := Place{Path: path}
+		if template := out.Writer(path); template != "" {
+			place.Templates = []string{template}
+		}
+		s.Places = append(s.Places, place)
 	}
 	s.explain()
 	return s, nil
@@ -111,43 +115,29 @@ func (s *Comparison) explain() {
 	}
 }
 
-// differences returns the keyed paths of the places that say something else in two records.
-// Originals do not count: they are the base pod's.
-func differences(a, b *record.Place, path []string) [][]string {
-	if differ(a, b, path) {
-		return [][]string{slices.Clone(path)}
+// differences returns the places that say something else in two records, in order. Originals do not
+// count: they are the base pod's. What the API server derives says nothing of the templates.
+func differences(a, b record.Record) []*podschema.Path {
+	var texts []string
+	for path, e := range a.Set {
+		if other, ok := b.Set[path]; ok && other.Sum != e.Sum || !ok && writes(e) {
+			texts = append(texts, path)
+		}
 	}
-	var all [][]string
-	for _, segment := range segments(a, b) {
-		all = append(all, differences(a.Child(segment), b.Child(segment), append(path, segment))...)
+	for path, e := range b.Set {
+		if _, ok := a.Set[path]; !ok && writes(e) {
+			texts = append(texts, path)
+		}
+	}
+	slices.Sort(texts)
+	var all []*podschema.Path
+	for _, text := range texts {
+		if path, err := podschema.ParsePath(text); err == nil {
+			all = append(all, path)
+		}
 	}
 	return all
 }
 
-// differ reports whether two records say something else of the place itself.
-func differ(a, b *record.Place, path []string) bool {
-	if a == nil || b == nil {
-		// A field that is the API server's own work says nothing of the templates.
-		item := len(path) > 0 && strings.Contains(path[len(path)-1], "=")
-		there := a
-		if a == nil {
-			there = b
-		}
-		return there.Wrote != "" || there.Gone() || item && there.Added
-	}
-	return a.Wrote != b.Wrote || a.Gone() != b.Gone()
-}
-
-func segments(a, b *record.Place) []string {
-	var all []string
-	for _, p := range []*record.Place{a, b} {
-		if p == nil {
-			continue
-		}
-		for segment := range p.In {
-			all = append(all, segment)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
+// writes reports whether an entry says that Pillion wrote or took away something.
+func writes(e record.Entry) bool { return e.Sum != "" || len(e.Gone) > 0 || e.Had && !e.Made }

@@ -109,14 +109,13 @@ func Named(all []Template, in State) []string {
 
 // Place is a place of a pod in which a new pod differs.
 type Place struct {
-	// Path is a keyed path.
-	Path []string
+	Path *podschema.Path
 	// Templates are those of a new pod that want something there. It may be empty.
 	Templates []string
 }
 
 // String writes the path as people do.
-func (p Place) String() string { return podschema.Readable(p.Path) }
+func (p Place) String() string { return p.Path.Readable() }
 
 // Comparison is how a pod compares with the pod that would be created in its place now.
 type Comparison struct {

@@ -172,12 +172,12 @@ func TestWhatChangedSinceAPodWasCreatedSaysHowItStands(t *testing.T) {
 			want: "other=injected side=injected", code: reason.Injected},
 		"another version without what it had": {before: asking("enabled", "side,other"), now: asking("enabled", "side,other"), set: map[string]string{
 			"side": strings.Replace(sidecar("side", "1"), "env: [{", `env: [{$if: "pod.metadata.?labels.?app.orValue('') != 'web'", `, 1), "other": sidecar("other", "1")},
-			want: "other=injected side=outdated", places: "spec.initContainers[name=side].env[name=LEVEL]", code: reason.Injected},
+			want: "other=injected side=outdated", places: "spec.initContainers[name=side]", code: reason.Injected},
 		"another version beside one that is dropped": {before: asking("enabled", "side,other"), now: asking("enabled", "side"), set: map[string]string{
 			"side": sidecar("side", "2"), "other": sidecar("other", "1")},
 			want: "other=dropped side=outdated", places: "spec.initContainers[name=…", code: reason.Injected},
 		"a parameter of the namespace": {before: asking("enabled", "side,other"), now: with(asking("enabled", "side,other"), "side.pillion.dev/level", "debug"),
-			want: "other=injected side=outdated", places: "spec.initContainers[name=side].env[name=LEVEL]", code: reason.Injected},
+			want: "other=injected side=outdated", places: "spec.initContainers[name=side]", code: reason.Injected},
 		"a parameter that the pod sets for itself": {before: asking("enabled", "side"), now: with(asking("enabled", "side"), "side.pillion.dev/level", "debug"),
 			annotations: `"side.pillion.dev/level": "warn"`, want: "side=injected", code: reason.Injected},
 		"the namespace asks since then":        {before: asking("", ""), now: asking("enabled", "side"), want: "side=missing", places: "spec.initContainers[name=side]…", code: reason.Injected},

@@ -6,55 +6,27 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Some values in a pod were set by neither its author nor its owner but by the
-// API server's admission plugins, which run before webhooks: ServiceAccount,
-// Priority, DefaultTolerationSeconds and LimitRanger. They count as unset.
+// Some values of a pod were set by neither its author nor its owner but by the API server's admission
+// plugins, which run before webhooks: ServiceAccount, Priority, DefaultTolerationSeconds and
+// LimitRanger. They count as unset.
 
-// derivation knows what the API server's own admission sets and derives in a pod.
-type derivation struct {
-	base    map[string]any
-	root    *object // the pod as it is wanted so far
-	changes *Change
-	// limited are the resources that LimitRanger set, and the requests that say no
-	// more than their limits.
-	limited map[*Change]bool
-	// template is the one that is being merged.
-	template string
-	reached  []reached
-}
+var resourcesType, quantityType = typeAt("spec.containers[].resources"), typeAt("spec.containers[].resources.limits")
 
-func newDerivation(base map[string]any, root *object, changes *Change) *derivation {
-	d := &derivation{base: base, root: root, changes: changes, limited: map[*Change]bool{}}
-	d.noteLimitRange()
-	return d
-}
-
-// follow does what setting one field makes necessary in others.
-func (d *derivation) follow(o *object, at *place) {
-	switch {
-	case at.is("spec", "serviceAccountName"):
-		d.followServiceAccount(o, at)
-	case at.is("spec", "priorityClassName"):
-		d.followPriorityClass(o, at)
-	case at.is("spec", "hostNetwork"):
-		d.expectHostPorts(o, at)
-	}
-}
-
-// countsAsUnset reports whether the value v in one of the fields gives way
-// without a conflict.
-func (d *derivation) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at *place) bool {
+// countsAsUnset reports whether the value v in one of the fields of an object gives way without a
+// conflict.
+func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at place) bool {
 	switch name {
 	case "serviceAccountName", "serviceAccount":
-		if v == "default" && at.is("spec", name) {
+		if v == "default" && at.path.Is("spec", name) {
 			return true
 		}
 	case "priority", "preemptionPolicy":
 		// Nobody may set these: the plugin computes them, and refuses others.
-		if at.is("spec", name) {
+		if at.path.Is("spec", name) {
 			return true
 		}
 	case "image":
@@ -62,178 +34,194 @@ func (d *derivation) countsAsUnset(t *podschema.Type, name string, v any, fields
 			return true
 		}
 	}
-	if n := at.find(); n != nil && d.limited[n] {
+	if at.path.Parent() != nil && at.path.Parent().Name() == "requests" && at.implied[name] {
+		return true
+	}
+	if m.limited != nil && m.limited[at.path.String()] {
 		return true
 	}
 	return podschema.WouldBeDefault(t, fields, name, v)
 }
 
-// tokenPath is where the ServiceAccount plugin mounts a token into every container that
-// mounts nothing else there.
-const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-// withoutToken is the container v as its author wrote it, without the plugin's mount;
-// anything that is no container is itself. A pod whose record was dropped on the way, as
-// `kubectl debug --copy-to` drops all annotations, has sidecars that only differ in that.
-func withoutToken(t *podschema.Type, v any) any {
-	container, ok := v.(map[string]any)
-	if !ok || !t.IsContainer() {
-		return v
+// impliedRequests returns the requests of resources that say no more than their limits do: those give
+// way, as every default does.
+func impliedRequests(resources map[string]any) map[string]bool {
+	limits, requests := objectOf(resources["limits"]), objectOf(resources["requests"])
+	implied := make(map[string]bool, len(requests))
+	for key, request := range requests {
+		if limits[key] != nil && podschema.Equal(quantityType().Elem(), limits[key], request) {
+			implied[key] = true
+		}
 	}
-	mounts, _ := container["volumeMounts"].([]any)
-	rest := WithoutToken(mounts)
-	if len(rest) == len(mounts) {
-		return v
+	return implied
+}
+
+// TokenPath is where the ServiceAccount plugin mounts a token into every container that mounts
+// nothing else there. It runs before webhooks and again after them: if it then finds a container
+// without the mount, it adds it, and the API server calls Pillion a second time. So Pillion writes
+// the mount into its containers itself.
+const TokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// tokenVolumePrefix begins the name of the plugin's volume.
+const tokenVolumePrefix = "kube-api-access-"
+
+// WithoutToken returns the mounts of a container without the one of the service account's token.
+func WithoutToken(mounts any) []any {
+	return slices.DeleteFunc(slices.Clone(listOf(mounts)), isAtToken)
+}
+
+// isAtToken reports whether a mount keeps the plugin from mounting the token. The plugin compares the
+// path as it is written.
+func isAtToken(mount any) bool { return objectOf(mount)["mountPath"] == TokenPath }
+
+// withToken returns a container with the mount that the plugin would add, if it does not mount
+// something there.
+func (m *merger) withToken(container map[string]any) map[string]any {
+	mounts := listOf(container["volumeMounts"])
+	if m.token == "" || slices.ContainsFunc(mounts, isAtToken) {
+		return container
 	}
 	container = maps.Clone(container)
-	container["volumeMounts"] = rest
+	container["volumeMounts"] = append(mounts[:len(mounts):len(mounts)], map[string]any{"name": m.token, "readOnly": true, "mountPath": TokenPath})
 	return container
 }
 
-// WithoutToken returns the mounts of a container without the one of the service
-// account's token.
-func WithoutToken(mounts any) []any {
-	list, _ := mounts.([]any)
-	return slices.DeleteFunc(slices.Clone(list), func(mount any) bool { return objectOf(mount)["mountPath"] == tokenPath })
-}
-
-// followServiceAccount keeps the deprecated alias in step: the API writes both.
-func (d *derivation) followServiceAccount(spec *object, account *place) {
-	const name = "serviceAccount"
-	at := account.parent.field(name)
-	if n := at.find(); n.asked() {
-		return
-	}
-	wanted := spec.fields["serviceAccountName"]
-	switch current := spec.fields[name]; current {
-	case wanted:
-	case nil:
-		n := at.note()
-		n.put(Expect, nil)
-		n.expected = wanted
-		n.by(d.template)
-	default:
-		n := at.note()
-		n.put(Write, current)
-		n.claim(d.template, nil, wanted, false)
-		spec.put(name, wanted)
-	}
-}
-
-// followPriorityClass drops what was computed for another class, with which the
-// API server would refuse the pod; it computes both anew.
-func (d *derivation) followPriorityClass(spec *object, class *place) {
-	for _, name := range []string{"preemptionPolicy", "priority"} {
-		at := class.parent.field(name)
-		if n := at.find(); n.asked() {
-			continue
+// tokenVolume returns the name of the volume that the plugin mounts, and "" where it cannot be told
+// that the plugin mounts one. Without the mount the pod is as right: the plugin adds it where it
+// belongs. With it, a container could get a token that it should not have.
+func (m *merger) tokenVolume(f *fragment.Node) string {
+	spec, base := objectOf(m.pod["spec"]), objectOf(m.base["spec"])
+	wanted := func(name string) any {
+		if n := f.Field("spec", name); n != nil && n.Value != nil {
+			return n.Value
 		}
-		n := at.note()
-		n.by(d.template)
-		n.put(Renew, spec.fields[name])
-		spec.remove(name)
+		return spec[name]
 	}
+	switch automount := wanted("automountServiceAccountToken"); {
+	case automount == false:
+		return ""
+	case automount == nil && wanted("serviceAccountName") != base["serviceAccountName"]:
+		return "" // the service account that a template names decides
+	}
+	for _, v := range listOf(spec["volumes"]) {
+		name, _ := objectOf(v)["name"].(string)
+		if strings.HasPrefix(name, tokenVolumePrefix) && IsTokenVolume(v) && mountedByPlugin(base, name) {
+			return name
+		}
+	}
+	return ""
 }
 
-// expectHostPorts notes, with a host network that the template asked for, the
-// host ports that the API server derives from it.
-func (d *derivation) expectHostPorts(spec *object, network *place) {
-	if spec.fields["hostNetwork"] != true {
-		return
-	}
-	id, _ := podschema.At("spec.containers[].ports").Identity()
-	for _, list := range []string{"containers", "initContainers"} {
-		containers, _ := spec.fields[list].([]any)
-		for _, item := range containers {
-			container := objectOf(item)
-			name, ok := container["name"].(string)
-			ports, _ := container["ports"].([]any)
-			for _, port := range ports {
-				fields := objectOf(port)
-				if key, named := id.Key(port); ok && named && fields["hostPort"] == nil {
-					n := network.parent.field(list).field("name=" + name).field("ports").field(key).field("hostPort").note()
-					n.put(Expect, nil)
-					n.expected = fields["containerPort"]
-					n.by(d.template)
-				}
+// mountedByPlugin reports whether the plugin has mounted the volume into the pod with that spec: then
+// all its init and app containers mount something where the token goes.
+func mountedByPlugin(spec map[string]any, volume string) bool {
+	found := false
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range listOf(spec[list]) {
+			mounts := listOf(objectOf(c)["volumeMounts"])
+			i := slices.IndexFunc(mounts, isAtToken)
+			if i < 0 {
+				return false
 			}
+			mount := objectOf(mounts[i])
+			found = found || mount["name"] == volume && mount["readOnly"] == true && len(mount) == 3
 		}
+	}
+	return found
+}
+
+// IsTokenVolume reports whether a volume is the one that the plugin adds to pods: it projects the
+// token, the cluster's CA and the namespace, and nothing else.
+func IsTokenVolume(volume any) bool {
+	v := objectOf(volume)
+	name, _ := v["name"].(string)
+	sources := listOf(objectOf(v["projected"])["sources"])
+	return strings.HasPrefix(name, tokenVolumePrefix) && len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(objectOf(v)) })
+}
+
+// isTokenSource reports whether the plugin gives that source to the volume.
+func isTokenSource(source map[string]any) bool {
+	token, ca, downward := objectOf(source["serviceAccountToken"]), objectOf(source["configMap"]), objectOf(source["downwardAPI"])
+	switch {
+	case len(source) != 1:
+		return false
+	case token != nil:
+		return token["path"] == "token" && token["audience"] == nil
+	case ca != nil:
+		// OpenShift adds the CA of its services.
+		name, _ := ca["name"].(string)
+		file, known := map[string]string{"kube-root-ca.crt": "ca.crt", "openshift-service-ca.crt": "service-ca.crt"}[name]
+		return known && onlyItem(ca["items"])["path"] == file && onlyItem(ca["items"])["key"] == file
+	default:
+		item := onlyItem(downward["items"])
+		return item["path"] == "namespace" && objectOf(item["fieldRef"])["fieldPath"] == "metadata.namespace"
 	}
 }
 
-// defaultTolerations are the keys of the plugin's two tolerations.
+func onlyItem(v any) map[string]any {
+	items := listOf(v)
+	if len(items) != 1 {
+		return nil
+	}
+	return objectOf(items[0])
+}
+
+// defaultTolerations are the keys of the two tolerations of the plugin DefaultTolerationSeconds.
 var defaultTolerations = []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
-// isDefaultToleration recognizes the plugin's two tolerations by their seconds,
-// too: with others, somebody wrote them.
+// isDefaultToleration recognizes the plugin's two tolerations by their seconds, too: with others,
+// somebody wrote them.
 func isDefaultToleration(v any) bool {
-	t, _ := v.(map[string]any)
+	t := objectOf(v)
 	seconds, _ := t["tolerationSeconds"].(json.Number)
 	key, _ := t["key"].(string)
 	return slices.Contains(defaultTolerations, key) && t["operator"] == "Exists" && t["effect"] == "NoExecute" && seconds == "300" && len(t) == 4
 }
 
-// covers is the plugin's own question: does the toleration make the default one of
-// that key unnecessary?
-func covers(toleration map[string]any, of string) bool {
-	key, _ := toleration["key"].(string)
-	effect, _ := toleration["effect"].(string)
+// covers is the plugin's own question: does the toleration make the default one of that key unnecessary?
+func covers(toleration any, of string) bool {
+	t := objectOf(toleration)
+	key, _ := t["key"].(string)
+	effect, _ := t["effect"].(string)
 	return (key == "" || key == of) && (effect == "" || effect == "NoExecute")
+}
+
+// removeDefaultTolerations takes out the tolerations that the plugin would not have added beside the
+// template's.
+func (l *list) removeDefaultTolerations(items []fragment.Item) {
+	index, covered := podschema.IndexIn(l.id, l.now, l.keys), map[any]bool{}
+	for _, it := range items {
+		if _, there := index[it.Key]; there || it.Delete {
+			continue
+		}
+		for _, key := range defaultTolerations {
+			covered[key] = covered[key] || covers(it.JSON(), key)
+		}
+	}
+	going := map[string]bool{}
+	for _, item := range l.now {
+		if isDefaultToleration(item) && covered[objectOf(item)["key"]] {
+			if key, _ := l.id.Key(item); l.at.item(key).wrote() == "" {
+				going[key] = true
+			}
+		}
+	}
+	l.remove(going)
 }
 
 const limitRangerKey = "kubernetes.io/limit-ranger"
 
-// noteLimitRange notes which resources LimitRanger says that it set. Its
-// annotation is the only trace: "LimitRanger plugin set: cpu, memory request
-// for container web; cpu limit for init container setup".
-func (d *derivation) noteLimitRange() {
-	annotations := objectOf(objectOf(d.base["metadata"])["annotations"])
-	text, _ := annotations[limitRangerKey].(string)
-	for _, path := range limitRanged(text) {
-		d.limited[d.at(path).note()] = true
-	}
-}
-
-// expectLimitRange notes that LimitRanger may write its annotation anew, where a
-// template put a value in the place of one that LimitRanger set. LimitRanger
-// runs again after a webhook, sets the resources of the new containers, and says
-// nothing of the others. The base pod of the next call has the annotation as it
-// was: there the same values count as unset.
-func (d *derivation) expectLimitRange() {
-	text, _ := objectOf(objectOf(d.base["metadata"])["annotations"])[limitRangerKey].(string)
-	for _, path := range limitRanged(text) {
-		limited := d.at(path).find()
-		if !limited.Writes() {
-			continue
-		}
-		n := d.at([]string{"metadata", "annotations", limitRangerKey}).note()
-		if n.asked() {
-			return // a template writes the annotation itself
-		}
-		n.put(Expect, text)
-		for _, template := range limited.Templates {
-			n.by(template)
-		}
-	}
-}
-
-// at returns the place at a keyed path.
-func (d *derivation) at(path []string) *place {
-	at := &place{node: d.changes}
-	for _, segment := range path {
-		at = at.field(segment)
-	}
-	return at
-}
-
-// limitRanged reads the keyed paths from LimitRanger's annotation.
-func limitRanged(text string) [][]string {
+// limitRanged returns the places that LimitRanger says it set, as text, nil for none. Its annotation is
+// the only trace: "LimitRanger plugin set: cpu, memory request for container web; cpu limit for init
+// container setup".
+func limitRanged(pod map[string]any) map[string]bool {
+	text, _ := objectOf(objectOf(pod["metadata"])["annotations"])[limitRangerKey].(string)
 	text, ok := strings.CutPrefix(text, "LimitRanger plugin set: ")
 	if !ok {
 		return nil
 	}
-	var paths [][]string
-	for _, part := range strings.Split(text, "; ") {
+	places := map[string]bool{}
+	for part := range strings.SplitSeq(text, "; ") {
 		resources, container, _ := strings.Cut(part, " for ")
 		list := "containers"
 		name, ok := strings.CutPrefix(container, "container ")
@@ -245,9 +233,10 @@ func limitRanged(text string) [][]string {
 		if i < 0 {
 			continue
 		}
-		for _, resource := range strings.Split(resources[:i], ", ") {
-			paths = append(paths, []string{"spec", list, "name=" + name, "resources", resources[i+1:] + "s", resource})
+		at := specPath.Field(list).Key("name=" + name).Field("resources").Field(resources[i+1:] + "s")
+		for resource := range strings.SplitSeq(resources[:i], ", ") {
+			places[at.Key(resource).String()] = true
 		}
 	}
-	return paths
+	return places
 }

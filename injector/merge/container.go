@@ -1,55 +1,129 @@
 package merge
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // containerLists are the lists among which a container's name is unique.
 var containerLists = []string{"ephemeralContainers", "initContainers", "containers"}
 
-// containerNames has, by a container's key, the list that it stands in.
-type containerNames map[string]string
-
-func namesOf(pod map[string]any) containerNames {
-	names := containerNames{}
+// namesOf returns the list in which each container of the pod stands, by name. It returns nil for a
+// fragment without containers.
+func namesOf(pod map[string]any, f *fragment.Node) map[string]string {
+	if f.Field("spec", "containers") == nil && f.Field("spec", "initContainers") == nil {
+		return nil
+	}
+	names := map[string]string{}
 	spec := objectOf(pod["spec"])
 	for _, list := range containerLists {
-		items, _ := spec[list].([]any)
-		for _, item := range items {
+		for _, item := range listOf(spec[list]) {
 			if name, ok := objectOf(item)["name"].(string); ok {
-				names["name="+name] = list
+				names[name] = list
 			}
 		}
 	}
 	return names
 }
 
-// isSidecar tells a container to add from the extension of one of the pod's.
-func isSidecar(it listItem) bool { return it.field("image") != nil }
+// route returns the fields of the fragment's spec. An item that extends a container moves to the list
+// in which that stands, and a sidecar whose name another kind of container has is left out.
+func (m *merger) route(spec *fragment.Node, at place) ([]fragment.Field, error) {
+	items := map[string][]fragment.Item{}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, it := range spec.Field(list).List() {
+			if name := strings.TrimPrefix(it.Key, "name="); it.Delete && it.Conflict != directive.KeepPod && m.names[name] == list {
+				delete(m.names, name) // the other list may have the name
+			}
+		}
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, it := range spec.Field(list).List() {
+			to, err := m.listFor(list, it, at)
+			if err != nil {
+				return nil, err
+			}
+			if to != "" {
+				items[to] = append(items[to], it)
+			}
+		}
+	}
+	var parts []fragment.Field
+	for _, f := range spec.Fields {
+		if f.Name != "containers" && f.Name != "initContainers" || f.Replace || f.Delete {
+			parts = append(parts, f)
+		}
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		if len(items[list]) > 0 && (spec.Field(list) == nil || !spec.Field(list).Replace) {
+			parts = append(parts, fragment.Field{Name: list, Node: &fragment.Node{Kind: fragment.List, Type: podschema.At("spec." + list), Items: items[list]}})
+		}
+	}
+	slices.SortFunc(parts, func(a, b fragment.Field) int { return strings.Compare(a.Name, b.Name) })
+	return parts, nil
+}
 
-// ErrNothingToExtend is the error inside a [FragmentError] when a template extends a
-// container that the pod does not have.
-var ErrNothingToExtend = errors.New("it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers")
+// listFor returns the list into which an item goes that the fragment has in a list, "" for none.
+func (m *merger) listFor(list string, it fragment.Item, at place) (string, error) {
+	name := strings.TrimPrefix(it.Key, "name=")
+	there, taken := m.names[name]
+	switch {
+	case it.Delete:
+		return list, nil
+	case !it.IsSidecar():
+		if !taken || there == "ephemeralContainers" {
+			return m.nothingToExtend(list, it, at)
+		}
+		return there, nil
+	case !taken:
+		m.names[name] = list
+		return list, nil
+	case there == list:
+		return list, nil
+	}
+	m.nameTaken(list, there, it, at)
+	return "", nil
+}
+
+// nameTaken treats the name of a sidecar that another kind of container has. Even Overwrite
+// refuses: it would have to remove a container.
+func (m *merger) nameTaken(list, there string, it fragment.Item, at place) {
+	const hint = "names are unique among init, app and ephemeral containers"
+	here, other := at.field(list).item(it.Key).with(it.Node), at.field(there).item(it.Key)
+	stands := other.path.Readable()
+	if by := other.wrote(); by != "" {
+		m.disagree(here, by, stands, it.JSON(), hint)
+		return
+	}
+	policy := here.policy
+	if policy == directive.Overwrite || m.template.Required {
+		policy = directive.Deny
+	}
+	m.overrules(here, policy, stands, it.JSON(), hint)
+}
 
 // nothingToExtend says which containers there are instead.
-func (m *merger) nothingToExtend(at *place) error {
+func (m *merger) nothingToExtend(list string, it fragment.Item, at place) (string, error) {
+	for _, in := range []string{"containers", "initContainers"} {
+		if w := at.field(in).item(it.Key).writers; w != nil && w.gone {
+			m.disagree(at.field(in).item(it.Key), w.by, nil, it.JSON(), "that template deletes it")
+			return "", nil
+		}
+	}
 	const most = 10
 	var there []string
-	for _, list := range []string{"containers", "initContainers"} {
+	for _, in := range []string{"containers", "initContainers"} {
 		kind := ""
-		if list == "initContainers" {
+		if in == "initContainers" {
 			kind = " (init)"
 		}
-		items, _ := objectOf(m.root.fields["spec"])[list].([]any)
-		for _, item := range items {
-			if len(there) > most {
-				break
-			}
-			if name, ok := objectOf(item)["name"].(string); ok {
+		for _, item := range listOf(objectOf(m.pod["spec"])[in]) {
+			if name, ok := objectOf(item)["name"].(string); ok && len(there) <= most {
 				there = append(there, podschema.Show(name)+kind)
 			}
 		}
@@ -57,94 +131,63 @@ func (m *merger) nothingToExtend(at *place) error {
 	if len(there) > most {
 		there[most] = "…"
 	}
-	return &FragmentError{Template: m.frag.Template, Path: at.String(), Err: fmt.Errorf("%w; it has %s", ErrNothingToExtend, strings.Join(there, ", "))}
+	at = at.field(list).item(it.Key)
+	return "", &FragmentError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf("%w; it has %s", ErrNothingToExtend, strings.Join(there, ", "))}
 }
 
-// checkContainers refuses extensions of containers that are not there and
-// sidecars whose name another kind of container has; with KeepPod it leaves the
-// latter out. It returns apart the extensions of containers that stand in another list.
-func (m *merger) checkContainers(items []listItem, at *place) (here []listItem, elsewhere map[string][]listItem, err error) {
-	here = make([]listItem, 0, len(items))
-	for _, it := range items {
-		at := at.field(it.key).with(it.node)
-		where, taken := m.names[it.key]
-		switch n := at.find(); {
-		case n.gone() && !taken:
-			here = append(here, it) // a template took the pod's away: addable decides
-			if isSidecar(it) {
-				m.names[it.key] = at.parent.segment
-			}
-		case taken && where == at.parent.segment:
-			here = append(here, it)
-		case !isSidecar(it):
-			list := m.listOfExtended(it, at)
-			if list == "" {
-				return nil, nil, m.nothingToExtend(at)
-			}
-			if elsewhere == nil {
-				elsewhere = map[string][]listItem{}
-			}
-			elsewhere[list] = append(elsewhere[list], it)
-		case !taken:
-			m.names[it.key] = at.parent.segment
-			here = append(here, it)
-		default:
-			if err := m.nameTaken(it, at.parent.parent.field(where).field(it.key), at); err != nil {
-				return nil, nil, err
-			}
+// container treats a container of a name that the list has. An extension's fields are merged. A
+// sidecar is one value, unless the container is an author's who may override it. It reports
+// whether the container has to move to its position.
+func (l *list) container(i int, it fragment.Item, at place) (moves bool, err error) {
+	written := at.wrote() != ""
+	if !it.IsSidecar() {
+		at.own = !written
+		return false, l.parts(i, it, at)
+	}
+	if l.template.Overridable && !written {
+		at.own, at.author = true, true
+		if err := l.parts(i, it, at); err != nil {
+			return false, err
+		}
+		return l.standsElsewhere(it), nil
+	}
+	want := it.JSON()
+	if l.isEqual(objectOf(l.now[i]), it, at) {
+		l.agree(at, l.id.Elem, want)
+		return false, nil
+	}
+	if l.settle(meeting{at: at, t: l.id.Elem, now: l.now[i], want: want}) {
+		l.replace(i, at, l.withToken(objectOf(want)))
+	}
+	return false, nil
+}
+
+// isEqual reports whether a container is as the sidecar: what it runs is the same, and merging the
+// sidecar into it changes nothing. What others added to it, such as the token's mount, may stay.
+func (l *list) isEqual(now map[string]any, it fragment.Item, at place) bool {
+	t := l.id.Elem
+	for _, name := range []string{"image", "command", "args", "restartPolicy"} {
+		if !podschema.Equal(t.Child(name), now[name], it.Field(name).JSON()) {
+			return false
 		}
 	}
-	return here, elsewhere, nil
+	alone := &merger{ctx: l.ctx, base: l.base, pod: l.pod, template: l.template}
+	merged, err := alone.object(t, now, it.Node, place{path: at.path, policy: directive.Deny})
+	return err == nil && isSame(merged, now) && len(alone.result.Conflicts) == 0
 }
 
-// listOfExtended returns the other list in which a container stands that an item at the
-// place extends, or stood until a template took it away. It returns "" for none.
-func (m *merger) listOfExtended(it listItem, at *place) string {
-	other := "containers"
-	if at.parent.segment == other {
-		other = "initContainers"
+// standsElsewhere reports whether the $position of an item asks for another place than the item has.
+func (l *list) standsElsewhere(it fragment.Item) bool {
+	if it.Position.Kind == directive.Default {
+		return false
 	}
-	if m.names[it.key] == other || at.parent.parent.field(other).field(it.key).find().gone() {
-		return other
+	i := l.index[it.Key]
+	rest := slices.Delete(slices.Clone(l.now), i, i+1)
+	n := fragment.Scalar(l.id.Elem, l.now[i])
+	n.Position = it.Position
+	placed, stray := fragment.Insert(l.id, rest, l.front(), []fragment.Item{{Key: it.Key, Node: n}})
+	if len(stray) > 0 {
+		return false
 	}
-	return ""
-}
-
-// nameTaken treats a name among another kind of container. Even Overwrite
-// refuses: it would have to remove a container.
-func (m *merger) nameTaken(it listItem, there, here *place) error {
-	const hint = "names are unique among init, app and ephemeral containers"
-	if n := there.find(); n.ours() && n.was == nil {
-		return m.disagree(existing{at: here, value: there.String()}, it.value, n.Templates[0], hint)
-	}
-	policy := here.onConflict
-	if policy == Overwrite {
-		policy = Deny
-	}
-	_, err := m.conflict(policy, existing{at: here}, there.String(), it.value, hint)
-	return err
-}
-
-// mergeContainer treats a container of a name that the list has: the
-// extension's fields are merged, a sidecar is one item, unless the container is
-// an author's who may override it.
-func (m *listMerger) mergeContainer(it listItem, at *place) error {
-	n := at.find()
-	ours := n.ours()
-	switch {
-	case isSidecar(it) && m.frag.Overridable && (!ours || n.was != nil):
-		if ours {
-			return nil // another template replaces the author's container, which would win here
-		}
-	case isSidecar(it):
-		return m.mergeWholeItem(it, at)
-	}
-	if n.replaces(m.frag.Template) {
-		own := *at
-		own.stays = true
-		return m.beside(m.list.id.Elem, it.node, &own)
-	}
-	inner := *at.inside()
-	inner.stays, inner.author = !ours, isSidecar(it)
-	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, &inner)
+	return podschema.IndexIn(l.id, placed, map[string]bool{it.Key: true})[it.Key] != i
 }

@@ -1,28 +1,22 @@
-// Package merge makes the plan: what all templates together want in a pod,
-// place by place, or who contradicts whom.
+// Package merge puts one rendered template into a pod.
 //
-// In: the base pod, which is the pod as its author wrote it, and the rendered
-// fragments. Out: a [Plan], which has the wanted pod and the [Change] of each
-// place; or a [ConflictError] (a team or a template's author can act on it), a
-// [FragmentError] (the template is at fault) or a [PodError] (the pod has no
-// valid shape). The merge does not know whether the pod was injected before, so
-// its refusals and warnings are the same on every call. Inputs are never
-// modified, unknown fields are never touched, and the same input gives the same
-// bytes.
+// In: the pod as the templates before left it, the fragment (templates/fragment), and [Writers], which
+// say which template wrote which place. Out: a [Result]: the merged pod, what was written, and the
+// places where the pod or another template disagrees. The merge knows nothing of earlier calls: the
+// caller gives it the base pod. It never changes what it is given. The same input gives the same
+// bytes. Unknown fields are never touched.
 //
-// How a place is decided: first each template meets the base pod by itself
-// (settle.go). It adds, agrees, replaces, refuses, or leaves the pod's value
-// alone. Then the templates that want something in one place have to agree. The texts
-// that they join to it come last (join.go).
+//	merge.go      the walk's beginning and what it gathers
+//	object.go     an object, field by field
+//	list.go       a list, item by item; position is fragment.Insert
+//	container.go  sidecars and extensions
+//	settle.go     a value meets another one: the table of conflicts
+//	join.go       $append and $prepend
+//	admission.go  what the API server's own admission sets counts as unset
+//	derived.go    what the API server derives from what was written
+//	resources.go  the pod's own spec.resources
+//	writers.go    who wrote which place
 //
-// A fragment is read once (read.go), into nodes (node.go): what each value says, with its
-// directives parsed.
-//
-// The identity of items, equality and the API's defaults are the schema's
-// (templates/podschema), the grammar of directives is templates/directive's.
-// What the API server's own admission sets is in admission.go; what it would add to
-// the plan's pod is in token.go and tolerations.go.
-//
-// May import: templates/podschema, templates/directive, apimachinery. No other
-// package of this module, no net/http and no client.
+// May import: templates/fragment, templates/directive, templates/podschema, apimachinery. No
+// other package of this module, no net/http and no client.
 package merge

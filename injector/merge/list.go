@@ -1,230 +1,279 @@
 package merge
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// listMerger merges a fragment's items into one list of the wanted pod.
-type listMerger struct {
-	*merger
-	t    *podschema.Type
-	list *list
-	at   *place
-}
-
-// mergeList merges items into a list whose items have keys: those that are
-// there are merged, absent ones are put in at their position.
-func (m *merger) mergeList(o *object, name string, t *podschema.Type, v *node, at *place) error {
+// list merges items into a list of the pod whose items have keys: those that go are taken out, those
+// that are there are merged, and the others are put in at their positions.
+func (m *merger) list(t *podschema.Type, now []any, n *fragment.Node, at place) ([]any, error) {
 	id, _ := t.Identity()
-	deleted, items := v.list.deleted, v.list.items
-	if !id.Elem.IsContainer() {
-		return m.mergeItems(o, name, t, deleted, items, at)
+	l := &list{merger: m, t: t, id: id, at: at, now: now, keys: make(map[string]bool, len(n.Items))}
+	for _, it := range n.Items {
+		l.keys[it.Key] = true
 	}
-	items, elsewhere, err := m.checkContainers(items, at)
-	if err != nil {
-		return err
+	l.removeItems(n.Items)
+	if at.path.Is("spec", "tolerations") {
+		l.removeDefaultTolerations(n.Items)
 	}
-	for list, extensions := range elsewhere { // there is one other list
-		if err := m.mergeItems(o, list, podschema.At("spec."+list), nil, extensions, at.parent.field(list)); err != nil {
-			return err
+	l.index = podschema.IndexIn(id, l.now, l.keys)
+	joins := map[string][]directive.Join{}
+	for _, it := range n.Items {
+		if it.Join != nil && it.Join.Text != "" {
+			joins[it.Key] = append(joins[it.Key], *it.Join)
 		}
 	}
-	return m.mergeItems(o, name, t, deleted, items, at)
-}
-
-func (m *merger) mergeItems(o *object, name string, t *podschema.Type, deleted, items []listItem, at *place) error {
-	id, _ := t.Identity()
-	if n := at.find(); o.fields[name] == nil && len(items) > 0 && n.gone() {
-		return m.agree(existing{at: at, t: t}, valuesOf(items), n)
-	}
-	if o.fields[name] == nil && slices.ContainsFunc(items, func(it listItem) bool { return len(it.texts) > 0 }) {
-		m.makeField(o, name, []any{}, at)
-	}
-	if o.fields[name] == nil {
-		items, err := m.addable(id, nil, items, at)
-		if err == nil && len(items) > 0 {
-			m.addList(o, name, t, items, at)
-		}
-		return err
-	}
-	if len(items)+len(deleted) == 0 {
-		return nil
-	}
-	l, ok := o.listOf(name, id)
-	if !ok {
-		return m.frag.podFault(at, "a list", o.fields[name])
-	}
-	return (&listMerger{merger: m, t: t, list: l, at: at.inside()}).merge(deleted, items)
-}
-
-func (m *listMerger) merge(deleted, items []listItem) error {
-	if err := m.deleteItems(deleted); err != nil {
-		return err
-	}
-	if m.at.is("spec", "tolerations") {
-		m.dropDefaultTolerations(items)
-	}
-	items, err := m.addable(m.list.id, m.list, items, m.at)
-	if err != nil {
-		return err
-	}
-	for _, it := range items {
-		if _, ok := m.list.find(it.key); !ok {
-			continue
-		}
+	var absent []fragment.Item
+	for _, it := range n.Items {
 		if err := m.ctx.Err(); err != nil {
-			return err
-		}
-		if err := m.mergeItem(it, m.at.field(it.key)); err != nil {
-			return err
-		}
-	}
-	m.addItems(items)
-	return nil
-}
-
-func valuesOf(items []listItem) []any {
-	values := make([]any, len(items))
-	for i, it := range items {
-		values[i] = it.value
-	}
-	return values
-}
-
-// addable returns the items without those that are not there and may not be put
-// in, because another template took the pod's away.
-func (m *merger) addable(id podschema.Identity, l *list, items []listItem, at *place) ([]listItem, error) {
-	kept := make([]listItem, 0, len(items))
-	for _, it := range items {
-		have := false
-		if l != nil {
-			_, have = l.find(it.key)
-		}
-		n := at.field(it.key).find()
-		if have || !n.gone() || n.Templates[0] == m.frag.Template {
-			kept = append(kept, it)
-			continue
-		}
-		if id.Elem.IsContainer() && !isSidecar(it) {
-			continue // there is nothing left to extend
-		}
-		if err := m.agree(existing{at: at.field(it.key), t: id.Elem}, it.value, n); err != nil {
 			return nil, err
 		}
+		if it.Absent() {
+			continue
+		}
+		i, there := l.index[it.Key]
+		if texts := joins[it.Key]; it.Join != nil {
+			delete(joins, it.Key) // the first item of the key joins the texts of all
+			if len(texts) == 0 {
+				continue
+			}
+			if !there {
+				absent = append(absent, l.joined(it, texts))
+				continue
+			}
+			if err := l.join(i, texts, at.item(it.Key)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if !there {
+			absent = append(absent, it)
+			continue
+		}
+		moves, err := l.merge(i, it, at.item(it.Key).with(it.Node))
+		if err != nil {
+			return nil, err
+		}
+		if moves {
+			absent = append(absent, l.takeOut(it))
+		}
 	}
-	return kept, nil
+	l.insert(absent)
+	return l.now, nil
 }
 
-// addList puts the whole list where the wanted pod has none.
-func (m *merger) addList(o *object, name string, t *podschema.Type, items []listItem, at *place) {
-	id, _ := t.Identity()
-	o.put(name, valuesOf(items))
-	at.noteAdded(m.frag.Template, t, o.fields[name], false)
-	order := orderOf(at)
-	order.list, _ = o.listOf(name, id)
-	order.put(m.frag, items)
+// list is one list of the pod while a fragment's items are merged into it.
+type list struct {
+	*merger
+	t  *podschema.Type
+	id podschema.Identity
+	at place
+	// now is copied when it is first changed.
+	now    []any
+	copied bool
+	// keys are those of the fragment's items. Index has the item of now that each means: the last one.
+	keys  map[string]bool
+	index map[string]int
+	// moved has the items that are taken out and put in elsewhere.
+	moved map[string]Gone
+	// fresh has the new variables to which texts are joined, by their keys.
+	fresh map[string]freshText
 }
 
-// addItems puts in the items that the list does not have, for [merger.arrangeLists] to order.
-func (m *listMerger) addItems(items []listItem) {
-	items = slices.DeleteFunc(slices.Clone(items), func(it listItem) bool {
-		_, have := m.list.find(it.key)
-		return have
-	})
-	if len(items) == 0 {
-		return
+func (l *list) set(i int, v any) {
+	if !l.copied {
+		l.now, l.copied = slices.Clone(l.now), true
 	}
+	l.now[i] = v
+}
+
+// removeItems takes items of the pod's away, and with each the others of its key, which environments
+// may have.
+func (l *list) removeItems(items []fragment.Item) {
+	going := map[string]bool{}
 	for _, it := range items {
-		m.noteNew(it)
+		if it.Delete {
+			going[it.Key] = true
+		}
 	}
-	m.list.add(items)
-	order := orderOf(m.at)
-	order.list = m.list
-	order.put(m.frag, items)
-}
-
-// noteNew notes an item that is put in.
-func (m *listMerger) noteNew(it listItem) {
-	at := m.at.field(it.key)
-	if len(it.texts) == 0 {
-		at.noteItem(m.frag.Template, m.list.id, it.value)
+	if len(going) == 0 {
 		return
 	}
-	m.join(joining{at: at, list: m.list, key: it.key}, it.texts, true)
+	index := podschema.IndexIn(l.id, l.now, going)
+	for _, key := range sorted(going) {
+		at := l.at.item(key)
+		i, there := index[key]
+		if !there {
+			l.claimAbsence(at, l.id.Elem)
+			delete(going, key)
+			continue
+		}
+		if n := (&fragment.Node{Items: items}).Item(key); n != nil {
+			at = at.with(n)
+		}
+		at = at.ordering()
+		other := at.needed()
+		if other != "" {
+			l.disagree(at, other, l.now[i], nil, "that template needs it")
+		}
+		if other != "" || !l.overrules(at, at.policy, l.now[i], nil, "") {
+			delete(going, key)
+		}
+	}
+	l.remove(going)
 }
 
-// mergeItem treats an item that the list has.
-func (m *listMerger) mergeItem(it listItem, at *place) error {
-	at = at.with(it.node)
-	n := at.find()
-	ours := n.ours()
+// remove takes all items of the keys out of the list.
+func (l *list) remove(going map[string]bool) {
+	if len(going) == 0 {
+		return
+	}
+	gone := map[string][]Gone{}
+	base := listOf(podschema.LookUp(l.base, l.at.path.Segments()))
+	for i, key := range podschema.KeysIn(l.id, base, going) {
+		gone[key] = append(gone[key], Gone{i, base[i]})
+	}
+	kept := make([]any, 0, len(l.now))
+	start, found := 0, map[string]any{}
+	for i, key := range podschema.KeysIn(l.id, l.now, going) {
+		kept = append(kept, l.now[start:i]...)
+		start, found[key] = i+1, l.now[i]
+	}
+	l.now, l.copied = append(kept, l.now[start:]...), true
+	for _, key := range sorted(found) {
+		l.write(Write{Path: l.at.path.Key(key), Type: l.id.Elem, Effect: Removed, Was: found[key], Gone: gone[key]})
+		if l.id.Elem.IsContainer() {
+			delete(l.names, objectOf(found[key])["name"].(string))
+		}
+	}
+}
+
+// merge treats an item that the list has. It reports whether the merged item has to move to its
+// position.
+func (l *list) merge(i int, it fragment.Item, at place) (moves bool, err error) {
 	switch {
-	case len(it.texts) > 0:
-		m.join(joining{at: at, list: m.list, key: it.key}, it.texts, false)
-		return nil
-	case it.says.Replace:
-		return m.mergeWholeItem(it, at.overruling())
-	case m.list.id.Set():
-		if ours {
-			n.by(m.frag.Template)
+	case it.Replace:
+		l.whole(i, it, at.ordering())
+		return false, nil
+	case l.id.Set():
+		l.agree(at, l.id.Elem, it.JSON())
+		return false, nil
+	case l.id.Elem.IsContainer():
+		return l.container(i, it, at)
+	case l.id.Elem.IsValue() || at.wrote() != "":
+		l.whole(i, it, at)
+		return false, nil
+	}
+	return false, l.parts(i, it, at)
+}
+
+// parts merges an item into the one that the list has, field by field.
+func (l *list) parts(i int, it fragment.Item, at place) error {
+	now, ok := l.now[i].(map[string]any)
+	if !ok {
+		return l.malformed(at, "an object", l.now[i])
+	}
+	merged, err := l.object(l.id.Elem, now, it.Node, at)
+	if err == nil && !isSame(merged, now) {
+		l.set(i, merged)
+	}
+	return err
+}
+
+// whole treats an item that is one value.
+func (l *list) whole(i int, it fragment.Item, at place) {
+	s := meeting{at: at, t: l.id.Elem, now: l.now[i], want: it.JSON(), stays: stays(l.t, l.at.path, l.at.own)}
+	if l.settle(s) {
+		l.replace(i, at, s.want)
+	}
+}
+
+func (l *list) replace(i int, at place, v any) {
+	l.write(Write{Path: at.path, Type: l.id.Elem, Effect: Replaced, Value: v, Was: l.now[i], Had: true})
+	l.set(i, v)
+}
+
+// insert puts items in at their positions.
+func (l *list) insert(items []fragment.Item) {
+	allowed := make([]fragment.Item, 0, len(items))
+	for _, it := range items {
+		at := l.at.item(it.Key)
+		if w := at.writers; w != nil && w.gone {
+			l.disagree(at, w.by, nil, it.JSON(), "that template deletes it")
+			continue
 		}
-		return nil
-	case m.list.id.Elem.IsContainer():
-		return m.mergeContainer(it, at)
-	case m.bothProjected(it) && n.ours():
-		return m.gather(it, at)
-	case m.bothProjected(it) && !m.frag.Required: // a later source of the pod's could overrule a required one
-		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, at)
-	case m.list.id.Elem.IsValue() || ours:
-		return m.mergeWholeItem(it, at)
-	case n.replaces(m.frag.Template):
-		return m.beside(m.list.id.Elem, it.node, at)
-	default:
-		return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, at.inside())
+		value := it.JSON()
+		if l.id.Elem.IsContainer() {
+			value = l.withToken(objectOf(value))
+		}
+		n := fragment.Scalar(l.id.Elem, value)
+		n.Position = it.Position
+		allowed = append(allowed, fragment.Item{Key: it.Key, Node: n})
 	}
-}
-
-// gather merges a projected volume into the one that another template put there.
-func (m *listMerger) gather(it listItem, at *place) error {
-	n := at.find()
-	if n.was != nil {
-		// The pod had another volume there: this template meets it first.
-		s := existing{at: at, t: m.list.id.Elem, value: n.was}
-		if _, wants, err := m.settleWithPod(s, it.value); err != nil || !wants {
-			return err
+	if len(allowed) == 0 {
+		return
+	}
+	all, stray := fragment.Insert(l.id, l.now, l.front(), allowed)
+	l.now, l.copied = all, true
+	for _, it := range allowed {
+		w := Write{Path: l.at.path.Key(it.Key), Type: l.id.Elem, Effect: Added, Value: it.Value, First: isFirst(it)}
+		if gone, moved := l.moved[it.Key]; moved {
+			w.Effect, w.Was, w.Gone = Replaced, gone.Item, []Gone{gone}
+		}
+		l.write(w)
+		if f, joins := l.fresh[it.Key]; joins {
+			l.joins(f.joined, f.text)
 		}
 	}
-	n.by(m.frag.Template)
-	return m.mergeObject(m.list.id.Elem, m.list.object(it.key), it.node, at.inside())
+	for _, it := range stray {
+		side := "before"
+		if it.Position.Kind == directive.After {
+			side = "after"
+		}
+		l.warn(l.at.item(it.Key), fmt.Sprintf("the pod has no %s to put it %s, so it is placed as without $position", podschema.Clip(it.Position.Anchor), side))
+	}
 }
 
-// mergeWholeItem treats an item that is one value, or that another template put
-// into the list.
-func (m *listMerger) mergeWholeItem(it listItem, at *place) error {
-	current := m.list.at(it.key)
-	s := existing{at: at, t: m.list.id.Elem, value: current, stays: staysIn(m.t, at)}
-	if other := m.wantedInside(at.find()); other != "" && it.says.Replace {
-		return m.disagree(s, it.value, other, "that template extends it, and would lose its additions")
-	}
-	write, err := m.settle(s, it.value)
-	if err != nil || !write {
-		return err
-	}
-	at.note().put(Write, current)
-	m.list.replace(it.key, it.value)
-	return nil
+func isFirst(it fragment.Item) bool {
+	return it.Position.Kind == directive.First || it.Position.Kind == directive.Before && it.Position.Anchor == ""
 }
 
-// bothProjected reports whether two volumes of one name gather sources, so that
-// they can be one.
-func (m *listMerger) bothProjected(it listItem) bool {
-	if m.t != volumesType() {
-		return false
+// front returns how many items at the beginning of the list earlier templates put first. A required template
+// comes before all that are not required.
+func (l *list) front() int {
+	if l.at.writers == nil {
+		return 0
 	}
-	current, wanted := objectOf(m.list.at(it.key)), objectOf(it.value)
-	_, here := current["projected"].(map[string]any)
-	_, there := wanted["projected"].(map[string]any)
-	return here && there
+	for i, item := range l.now {
+		key, _ := l.id.Key(item)
+		if w := l.at.writers.child(key); w == nil || !w.first || l.template.Required && !w.required {
+			return i
+		}
+	}
+	return len(l.now)
+}
+
+// takeOut takes a merged item out of the list, so that it is put in at its position.
+func (l *list) takeOut(it fragment.Item) fragment.Item {
+	i := l.index[it.Key]
+	merged := l.now[i]
+	base := listOf(podschema.LookUp(l.base, l.at.path.Segments()))
+	gone := Gone{At: i, Item: merged}
+	if j, ok := podschema.IndexIn(l.id, base, map[string]bool{it.Key: true})[it.Key]; ok {
+		gone = Gone{At: j, Item: base[j]}
+	}
+	if l.moved == nil {
+		l.moved = map[string]Gone{}
+	}
+	l.moved[it.Key] = gone
+	l.now, l.copied = slices.Delete(slices.Clone(l.now), i, i+1), true
+	l.index = podschema.IndexIn(l.id, l.now, l.keys)
+	n := fragment.Scalar(l.id.Elem, merged)
+	n.Position = it.Position
+	return fragment.Item{Key: it.Key, Node: n}
 }

@@ -1,188 +1,187 @@
-package merge
+package merge_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
+	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/templates/directive"
-	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 )
 
-var named = podschema.Identity{Keys: []podschema.Key{{Name: "name"}}}
+const large = "metadata: {labels: {l: x}}\nspec: {dnsPolicy: ClusterFirst, hostname: own, nodeSelector: {disk: ssd}, containers: [{name: web, image: x, ports: [{containerPort: 80}], env: [{name: A, value: own}], securityContext: {runAsUser: 1}, livenessProbe: {exec: {command: [own]}}}, {name: s2, image: x}]}"
 
-func itemsOf(names ...string) []any {
-	items := make([]any, len(names))
-	for i, name := range names {
-		items[i] = map[string]any{"name": name}
-	}
-	return items
-}
-
-func names(items []any) []string {
-	all := make([]string, len(items))
-	for i, item := range items {
-		all[i] = objectOf(item)["name"].(string)
-	}
-	return all
-}
-
-func beside(item string, kind directive.Kind, anchor string) Position {
-	return Position{Template: "t", Item: "name=" + item, Kind: kind, Anchor: "name=" + anchor}
-}
-
-func before(item, anchor string) Position { return beside(item, directive.Before, anchor) }
-func after(item, anchor string) Position  { return beside(item, directive.After, anchor) }
-
-func first(item string, required bool) Position {
-	return Position{Template: "t", Item: "name=" + item, Kind: directive.First, Required: required}
-}
-
-func TestItemsAreArrangedAsTheirPositionsSay(t *testing.T) {
-	for _, c := range []struct {
-		what, own string
-		// added has an item and the place of its template each, in the order of the merge.
-		added     string
-		positions []Position
-		want      string
-	}{
-		{"the templates' order, whichever is merged first", "x y", "b1 c2 a0", nil, "x y a b c"},
-		{"first ones in front, required ones before others", "x", "a0 b1 c2 d3", []Position{first("a", false), first("c", true), first("d", false)}, "c a d x b"},
-		{"beside the pod's own", "x y", "a0 b0", []Position{before("a", "y"), after("b", "x")}, "x b a y"},
-		{"several beside one, in the templates' order", "x", "d3 a0 c2 b1", []Position{before("d", "x"), after("a", "x"), after("c", "x"), before("b", "x")}, "b d x a c"},
-		{"a neighbour of a neighbour stands between it and the next one", "x y", "a0 b1 c2", []Position{after("a", "x"), after("b", "x"), after("c", "a")}, "x a c b y"},
-		{"a neighbour that comes later", "x", "a0 b1", []Position{before("a", "b")}, "x a b"},
-		{"a neighbour that there is not", "x", "a0 b1", []Position{before("a", "z")}, "x a b"},
-		{"beside the last one of a key, or in front of its first", "x y x", "a0 b1", []Position{after("a", "x"), before("b", "x")}, "b x y x a"},
-		{"the first position of an item counts, others are kept", "x y z", "a0", []Position{after("a", "x"), after("a", "y")}, "x y a z"},
-		{"what the pod's own order forbids", "x y", "a0", []Position{after("a", "y"), before("a", "x")}, "a x y"},
-		{"each of two beside the other", "x", "a0 b0 c1", []Position{before("a", "b"), after("b", "a")}, "x a b c"},
-		{"first ones stay together", "x", "a0 b1 c2 d3", []Position{first("a", false), after("b", "a"), first("c", false), before("d", "a")}, "d a c b x"},
-		{"beside a first one", "x", "a0 b1", []Position{first("a", false), after("b", "a")}, "a b x"},
+// Two templates want different values in one place. The later one gives a conflict that names both, whatever any
+// policy says.
+func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
+	for name, pair := range map[string][2]string{
+		"a new variable":                 {extend("env: [{name: NEW, value: x}]"), extend("env: [{name: NEW, value: z}]")},
+		"a new label":                    {"metadata: {labels: {a: x}}", "metadata: {labels: {a: z}}"},
+		"a scalar":                       {"spec: {subdomain: x}", "spec: {subdomain: z}"},
+		"a default and another":          {"spec: {dnsPolicy: ClusterFirst}", "spec: {dnsPolicy: None}"},
+		"another and a default":          {"spec: {dnsPolicy: None}", "spec: {dnsPolicy: ClusterFirst}"},
+		"a default that nothing has":     {"spec: {terminationGracePeriodSeconds: 30}", "spec: {terminationGracePeriodSeconds: 5}"},
+		"a sidecar":                      {"spec: {containers: [{name: s, image: x}]}", "spec: {containers: [{name: s, image: z}]}"},
+		"kinds of containers":            {"spec: {containers: [{name: s, image: x}]}", "spec: {initContainers: [{name: s, image: x}]}"},
+		"a field of the other's sidecar": {"spec: {containers: [{name: s, image: x, env: [{name: A, value: x}]}]}", "spec: {containers: [{name: s, env: [{name: A, value: z}]}]}"},
+		"a volume":                       {"spec: {volumes: [{name: v, emptyDir: {}}]}", "spec: {volumes: [{name: v, emptyDir: {medium: Memory}}]}"},
+		"a volume's sources":             {"spec: {volumes: [{name: v, projected: {sources: [{configMap: {name: a}}]}}]}", "spec: {volumes: [{name: v, projected: {sources: [{configMap: {name: b}}]}}]}"},
+		"a list that goes and an item":   {extend("$unset: [ports]"), extend("ports: [{containerPort: 81}]")},
+		"an item and a list that goes":   {extend("ports: [{containerPort: 81}]"), extend("$unset: [ports]")},
+		"an item that goes":              {extend("env: [{name: A, $patch: delete}]"), extend("env: [{name: A, value: mine}]")},
+		"a label that goes":              {"metadata: {labels: {$unset: [l]}}", "metadata: {labels: {l: mine}}"},
+		"an object that goes":            {extend("securityContext: {$patch: delete}"), extend("securityContext: {runAsUser: 2}")},
+		"a list replaced":                {extend("env: [{name: B, value: x}]"), extend("env: [{$patch: replace}, {name: C, value: x}]")},
+		"a sidecar replaced":             {"spec: {initContainers: [{name: s, image: a}]}", "spec: {initContainers: [{name: s, image: a, $patch: replace, args: [x]}]}"},
+		"a sidecar deleted":              {"spec: {initContainers: [{name: s, image: a}]}", "spec: {initContainers: [{name: s, $patch: delete}]}"},
+		"a container deleted":            {"spec: {containers: [{name: s2, $patch: delete}]}", "spec: {containers: [{name: s2, env: [{name: A}]}]}"},
+		"a container extended":           {"spec: {containers: [{name: s2, env: [{name: NEW}]}]}", "spec: {containers: [{name: s2, image: b}]}"},
+		"each overwrites a variable":     {extend("env: [{name: A, value: a, $onConflict: Overwrite}]"), extend("env: [{name: A, value: b, $onConflict: Overwrite}]")},
+		"each wants another handler":     {extend("livenessProbe: {$onConflict: Overwrite, grpc: {port: 1}}"), extend("livenessProbe: {$onConflict: Overwrite, exec: {command: [b]}}")},
+		"a map that goes":                {"spec: {nodeSelector: {$patch: delete}}", "spec: {nodeSelector: {$onConflict: Overwrite, disk: hdd}}"},
+		"a text and a deletion":          {"metadata: {annotations: {x: {$append: ',', value: a}}}", "metadata: {annotations: {$unset: [x]}}"},
+		"a deletion and a text":          {extend("env: [{name: A, $patch: delete}]"), extend("env: [{name: A, $append: ',', value: a}]")},
+		"a plain value on a text":        {extend("env: [{name: NEW, $append: ',', value: a}]"), extend("env: [{name: NEW, value: b}]")},
 	} {
-		o := &order{positions: c.positions}
-		all := strings.Fields(c.own)
-		for _, one := range strings.Fields(c.added) {
-			all = append(all, one[:1])
-			o.added = append(o.added, added{"name=" + one[:1], int(one[1] - '0')})
+		for _, policy := range []string{directive.Deny, directive.KeepPod, directive.Overwrite} {
+			both := named(pair[0], pair[1])
+			both[1].OnConflict = policy
+			var c *merge.Conflict
+			_, err := mergeAll(t, fragmenttest.Decode(t, large), both)
+			if name == "a container extended" && policy != directive.Overwrite {
+				continue // the conflict is one with the author, whose container it is
+			}
+			if !errors.As(err, &c) || c.Template != "b" || c.Other != "a" {
+				t.Errorf("%s, %s: %v; want a conflict of b with a", name, policy, err)
+			}
 		}
-		if got := strings.Join(names(o.arrange(named, itemsOf(all...))), " "); got != c.want {
-			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+	}
+}
+
+func TestTemplatesThatAgreeShareWhatTheyWant(t *testing.T) {
+	both := "spec: {volumes: [{name: v, emptyDir: {}}], containers: [{name: web, env: [{name: A, value: own}, {name: NEW, value: x}], volumeMounts: [{name: v, mountPath: /v}]}, {name: s, image: s}], tolerations: [{key: a}], dnsPolicy: ClusterFirst}"
+	once, err := inject(t, fragmenttest.Decode(t, large), named(both))
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := inject(t, fragmenttest.Decode(t, large), named(both, strings.Replace(both, "emptyDir: {}", "emptyDir: {medium: ''}", 1)))
+	if err != nil || at(once.pod, "spec") != at(twice.pod, "spec") || len(twice.warnings) > 0 {
+		t.Fatalf("%v %q\n%s\n%s", err, twice.warnings, at(once.pod, "spec"), at(twice.pod, "spec"))
+	}
+}
+
+// The order decides: who keeps the pod's value says nothing against who overwrites it later, and the other way round
+// two templates disagree.
+func TestKeepPodPassesBeforeOverwriteAndConflictsBehindIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		keeps, overwrites string
+		byRule            bool // the later template keeps by rule, and not by a policy
+	}{
+		"a scalar":         {keeps: "spec: {hostname: k}", overwrites: "spec: {hostname: o}"},
+		"a probe":          {keeps: extend("livenessProbe: {httpGet: {port: 1}}"), overwrites: extend("livenessProbe: {grpc: {port: 2}}")},
+		"a sidecar":        {keeps: "spec: {containers: [{name: s2, image: k}]}", overwrites: "spec: {containers: [{name: s2, image: o}]}"},
+		"a variable":       {keeps: extend("env: [{name: A, value: k}]"), overwrites: extend("env: [{name: A, value: o, $onConflict: Overwrite}]"), byRule: true},
+		"the same values":  {keeps: "spec: {hostname: o}", overwrites: "spec: {hostname: o}"},
+		"a removal, later": {keeps: "spec: {hostname: k}", overwrites: "spec: {$unset: [hostname]}"},
+	} {
+		both := named(c.keeps, c.overwrites)
+		both[0].OnConflict, both[1].OnConflict = directive.KeepPod, directive.Overwrite
+		if _, err := inject(t, fragmenttest.Decode(t, large), both); err != nil {
+			t.Errorf("%s: KeepPod, then Overwrite: %v", name, err)
+		}
+		slices.Reverse(both)
+		var conflict *merge.Conflict
+		if _, err := mergeAll(t, fragmenttest.Decode(t, large), both); c.keeps != c.overwrites && (!errors.As(err, &conflict) || conflict.Other != "b") {
+			t.Errorf("%s: Overwrite, then KeepPod: %v", name, err)
 		}
 	}
 }
 
-var letters = strings.Split("abcdefghij", "")
-
-func drawPositions(t *rapid.T) []Position {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Position {
-		item, anchor := rapid.SampledFrom(letters).Draw(t, "item"), rapid.SampledFrom(letters).Draw(t, "anchor")
-		return beside(item, rapid.SampledFrom([]directive.Kind{directive.Before, directive.After}).Draw(t, "kind"), anchor)
-	}), 0, 12).Draw(t, "positions")
-}
-
-// leads has for each two items whether edges lead from one to the other.
-func leads(edges [][2]string) map[[2]string]bool {
-	all := map[[2]string]bool{}
-	for _, e := range edges {
-		all[e] = true
+func TestATextIsJoinedOnceInTheOrderOfTheTemplates(t *testing.T) {
+	text := func(name, directive, text string) string {
+		return extend("env: [{name: " + name + ", " + directive + ", value: '" + text + "'}]")
 	}
-	for more := true; more; {
-		more = false
-		for a := range all {
-			for b := range all {
-				if c := [2]string{a[0], b[1]}; a[1] == b[0] && !all[c] {
-					all[c], more = true, true
-				}
-			}
+	for name, c := range map[string]struct {
+		env  string
+		all  []string
+		want string
+	}{
+		"no environment":         {"", []string{text("J", "$append: ' '", "-a"), text("J", "$append: ' '", "-b")}, "-a -b"},
+		"a value":                {"{name: J, value: -x}", []string{text("J", "$append: ' '", "-a"), text("J", "$append: ' '", "-b")}, "-x -a -b"},
+		"an empty value":         {"{name: J, value: ''}", []string{text("J", "$append: ' '", "-a")}, "-a"},
+		"no value":               {"{name: J}", []string{text("J", "$append: ' '", "-a")}, "-a"},
+		"the text is there":      {"{name: J, value: -x -a -z}", []string{text("J", "$append: ' '", "-a"), text("J", "$append: ' '", "-b")}, "-x -a -z -b"},
+		"a longer one is":        {"{name: J, value: -ab}", []string{text("J", "$append: ' '", "-a")}, "-ab -a"},
+		"a text of two parts":    {"{name: J, value: a b}", []string{text("J", "$append: ' '", "b c"), text("J", "$append: ' '", "b c")}, "a b b c"},
+		"twice":                  {"{name: J, value: -a}, {name: J, value: v}", []string{text("J", "$append: ' '", "-a")}, "v -a"},
+		"prepended":              {"{name: J, value: /x}", []string{text("J", "$prepend: ':'", "/a"), text("J", "$append: ':'", "/z"), text("J", "$prepend: ':'", "/b")}, "/a:/b:/x:/z"},
+		"prepended to nothing":   {"", []string{text("J", "$prepend: ':'", "/a"), text("J", "$append: ':'", "/z"), text("J", "$prepend: ':'", "/b")}, "/a:/b:/z"},
+		"prepended, there":       {"{name: J, value: '/x:/b'}", []string{text("J", "$prepend: ':'", "/a"), text("J", "$prepend: ':'", "/b")}, "/a:/x:/b"},
+		"several of a template":  {"", []string{extend("env: [{name: J, $append: ',', value: a}, {name: J, $append: ',', value: b}, {name: J, $prepend: ',', value: c}]")}, "c,a,b"},
+		"to what a template set": {"", []string{text("J", "$onConflict: Deny", "a"), text("J", "$append: ','", "b")}, "a,b"},
+		"nothing to join":        {"{name: J, value: x}", []string{text("J", "$append: ','", "")}, "x"},
+	} {
+		o, err := inject(t, fragmenttest.Decode(t, web(", env: ["+c.env+"]", "")), named(c.all...))
+		if err != nil || len(o.warnings) > 0 {
+			t.Errorf("%s: %v %q", name, err, o.warnings)
+			continue
+		}
+		if got := at(o.pod, app("env", "name=J", "value")...); got != `"`+c.want+`"` {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		// An annotation is joined to as a variable is.
+		if strings.Contains(c.env, "}, {") || strings.Contains(name, "several") || c.env == "{name: J}" {
+			continue
+		}
+		value := strings.TrimSuffix(strings.TrimPrefix(c.env, "{name: J, value: "), "}")
+		pod := "metadata: {annotations: {J: " + value + "}}\nspec: {}"
+		if value == "" {
+			pod = "spec: {}"
+		}
+		var all []string
+		for _, f := range c.all {
+			_, f, _ = strings.Cut(f, "name: J, ")
+			all = append(all, "metadata: {annotations: {J: {"+strings.TrimSuffix(f, "]}]}")+"}}")
+		}
+		if o, err = inject(t, fragmenttest.Decode(t, pod), named(all...)); err != nil || at(o.pod, "metadata", "annotations", "J") != `"`+c.want+`"` {
+			t.Errorf("%s: the annotation is %s, want %s (%v)", name, at(o.pod, "metadata", "annotations", "J"), c.want, err)
 		}
 	}
-	return all
 }
 
-func edgesOf(positions []Position) [][2]string {
-	var edges [][2]string
-	for _, p := range positions {
-		from, to := p.edge()
-		edges = append(edges, [2]string{from, to})
+func TestPatchAndUnsetTakeAwayAndGiveBack(t *testing.T) {
+	const pod = "metadata: {labels: {app: web, old: x}}\nspec: {runtimeClassName: gvisor, nodeSelector: {disk: ssd}, volumes: [{name: v, emptyDir: {}}, {name: w, emptyDir: {}}], containers: [" +
+		"{name: web, image: 'nginx:1', securityContext: {privileged: true, runAsUser: 0}, livenessProbe: {httpGet: {port: 80, path: /a}, periodSeconds: 3}," +
+		"env: [{name: A, value: x}, {name: B, value: q}, {name: A, value: z}], args: [a]}, {name: debug, image: d}]}"
+	for name, c := range map[string]struct {
+		fragment string
+		path     []string
+		want     string
+	}{
+		"a list's item":             {extend("env: [{name: B, $patch: delete}]"), app("env"), `[{"name":"A","value":"x"},{"name":"A","value":"z"}]`},
+		"all items of a key":        {extend("env: [{name: A, $patch: delete}]"), app("env"), `[{"name":"B","value":"q"}]`},
+		"an item that is not there": {extend("env: [{name: C, $patch: delete}, {name: D, value: d}]"), app("env", "name=D"), `{"name":"D","value":"d"}`},
+		"an item replaced":          {extend("env: [{name: B, $patch: replace, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]"), app("env", "name=B"), `{"name":"B","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}`},
+		"a whole list replaced":     {extend("env: [{$patch: replace}, {name: ONLY, value: x}]"), app("env"), `[{"name":"ONLY","value":"x"}]`},
+		"a list emptied":            {extend("env: [{$patch: replace}]"), app("env"), `[]`},
+		"a field unset":             {"spec: {$unset: [runtimeClassName]}", []string{"spec", "runtimeClassName"}, "null"},
+		"an object deleted":         {extend("securityContext: {$patch: delete}"), app("securityContext"), "null"},
+		"an object replaced":        {extend("securityContext: {$patch: replace, runAsNonRoot: true}"), app("securityContext"), `{"runAsNonRoot":true}`},
+		"the other handler":         {extend("livenessProbe: {$unset: [httpGet], exec: {command: [ok]}}"), app("livenessProbe"), `{"exec":{"command":["ok"]},"periodSeconds":3}`},
+		"a handler deleted":         {extend("livenessProbe: {httpGet: {$patch: delete}, exec: {command: [ok]}}"), app("livenessProbe"), `{"exec":{"command":["ok"]},"periodSeconds":3}`},
+		"a label":                   {"metadata: {labels: {$unset: [old]}}", []string{"metadata", "labels"}, `{"app":"web"}`},
+		"a volume":                  {"spec: {volumes: [{name: v, $patch: delete}]}", []string{"spec", "volumes"}, `[{"emptyDir":{},"name":"w"}]`},
+		"a container":               {"spec: {containers: [{name: debug, $patch: delete}]}", []string{"spec", "containers", "name=debug"}, "null"},
+		"a container for another":   {"spec: {containers: [{name: debug, $patch: delete}], initContainers: [{name: debug, image: x}]}", []string{"spec", "initContainers"}, `[{"image":"x","name":"debug"}]`},
+		"a container replaced":      {"spec: {containers: [{name: debug, $patch: replace, image: m}]}", []string{"spec", "containers", "name=debug"}, `{"image":"m","name":"debug"}`},
+		"what is not there":         {extend("lifecycle: {$unset: [preStop]}, readinessProbe: {$patch: delete}, startupProbe: {exec: {$patch: delete}}"), app("lifecycle"), "null"},
+		"kept, when told so":        {extend("env: [{name: B, $patch: delete, $onConflict: KeepPod}]"), app("env", "name=B"), `{"name":"B","value":"q"}`},
+	} {
+		o, err := inject(t, fragmenttest.Decode(t, pod), named(c.fragment))
+		if err != nil || len(o.warnings) > 0 || at(o.pod, c.path...) != c.want {
+			t.Errorf("%s: %s, want %s; %v %q", name, at(o.pod, c.path...), c.want, err, o.warnings)
+		}
 	}
-	return edges
-}
-
-func hasCycle(edges [][2]string) bool {
-	for e := range leads(edges) {
-		if e[0] == e[1] {
-			return true
-		}
-	}
-	return false
-}
-
-func TestACycleIsFoundWhereThereIsOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		o := &order{positions: drawPositions(t)}
-		cycle := o.cycle()
-		if has := hasCycle(edgesOf(o.positions)); has != (cycle != nil) {
-			t.Fatalf("found %v, there is one: %t", cycle, has)
-		}
-		for i, p := range cycle {
-			_, to := p.edge()
-			if from, _ := cycle[(i+1)%len(cycle)].edge(); from != to {
-				t.Fatalf("these do not follow each other: %v", cycle)
-			}
-		}
-	})
-}
-
-func TestAnArrangementLosesNothingKeepsThePodsOrderAndMeetsWhatCanBeMet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		o := &order{positions: drawPositions(t)}
-		for o.cycle() != nil { // the reader refuses it
-			o.positions = o.positions[1:]
-		}
-		all := rapid.Permutation(append(slices.Clone(letters), "x", "y")).Draw(t, "items")
-		all = all[:rapid.IntRange(0, len(all)).Draw(t, "of these")]
-		n := rapid.IntRange(0, len(all)).Draw(t, "the pod's own")
-		own := all[:n]
-		for _, name := range all[n:] {
-			o.added = append(o.added, added{"name=" + name, rapid.IntRange(0, 2).Draw(t, "template")})
-			if rapid.IntRange(0, 3).Draw(t, "first") == 0 {
-				o.positions = append(o.positions, first(name, rapid.Bool().Draw(t, "required")))
-			}
-		}
-		got := names(o.arrange(named, itemsOf(all...)))
-		if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(all))) {
-			t.Fatalf("%v became %v", all, got)
-		}
-		if kept := slices.DeleteFunc(slices.Clone(got), func(name string) bool { return !slices.Contains(own, name) }); !slices.Equal(kept, own) {
-			t.Fatalf("the pod's own %v became %v", own, kept)
-		}
-		at := map[string]int{}
-		for i, name := range got {
-			at["name="+name] = i
-		}
-		var edges [][2]string
-		for _, e := range edgesOf(slices.DeleteFunc(slices.Clone(o.positions), func(p Position) bool { return p.Kind == directive.First })) {
-			_, from := at[e[0]]
-			_, to := at[e[1]]
-			both := slices.Contains(own, e[0][len("name="):]) && slices.Contains(own, e[1][len("name="):])
-			if from && to && !both {
-				edges = append(edges, e)
-			}
-		}
-		wanted := edges
-		for i := 1; i < len(own); i++ {
-			edges = append(edges, [2]string{"name=" + own[i-1], "name=" + own[i]})
-		}
-		if hasCycle(edges) {
-			return
-		}
-		for _, e := range wanted {
-			if at[e[0]] >= at[e[1]] {
-				t.Fatalf("%v: %s does not stand before %s", got, e[0], e[1])
-			}
-		}
-	})
 }

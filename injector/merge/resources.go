@@ -1,118 +1,195 @@
 package merge
 
 import (
-	"maps"
-	"slices"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// The API server derives resource requests: a container's from its limits, the
-// pod's own from those of its containers, or from its own limits.
+// A pod may have resources of its own, spec.resources. The API server refuses it if its containers ask
+// for more. So what a template's containers ask for is added there (podResources: Add), for each
+// resource that the pod names. What the API server derives of the containers' it derives anew.
 
-// noteImpliedRequests notes which requests of a container say no more than its
-// limits do: those give way, as every default does.
-func (d *derivation) noteImpliedRequests(resources map[string]any, at *place) {
-	if at.is("spec", "resources") || at.owner != "" {
+// podResources are the resources of a pod of its own while they follow its containers.
+type podResources struct {
+	*merger
+	before, after map[string]any // the spec without the template, and with it
+	// more is what the containers ask for more than before, summed up for those that run beside the
+	// app. Init containers are over when the app begins: inits is set if one asks for more.
+	requests, limits corev1.ResourceList
+	inits            bool
+}
+
+func (m *merger) derivePodResources() {
+	spec := objectOf(m.result.Pod["spec"])
+	if len(objectOf(spec["resources"])) == 0 {
 		return
 	}
-	limits, requests := objectOf(resources["limits"]), objectOf(resources["requests"])
-	for key := range requests {
-		limitAt, requestAt := at.field("limits").field(key), at.field("requests").field(key)
-		limit := d.baseAt(limitAt, limits[key])
-		request := d.baseAt(requestAt, requests[key])
-		if limit != nil && request != nil && podschema.Equal(quantityType(), limit, request) {
-			d.limited[requestAt.note()] = true
-		}
+	p := &podResources{merger: m, before: objectOf(m.pod["spec"]), after: spec, requests: corev1.ResourceList{}, limits: corev1.ResourceList{}}
+	if !m.template.KeepPodResources {
+		p.sum()
 	}
-}
-
-// baseAt returns what the base pod has at the place of a quantity, where the
-// wanted pod has v.
-func (d *derivation) baseAt(at *place, v any) any {
-	if n := at.find(); n.ours() || n.gone() {
-		return n.was
-	}
-	return v
-}
-
-// expectRequests notes, with the limits that a template added to resources, the
-// requests that the API server derives from them.
-func (d *derivation) expectRequests(resources map[string]any, at *place) {
-	if at.is("spec", "resources") || at.owner != "" {
-		return // settlePodRequests does it when all containers are known
-	}
-	limits, requests := objectOf(resources["limits"]), objectOf(resources["requests"])
-	for _, key := range slices.Sorted(maps.Keys(limits)) {
-		n := at.field("limits").field(key).find()
-		if requests[key] != nil || !n.Writes() || n.was != nil {
-			continue
-		}
-		if resources["requests"] == nil {
-			made := at.field("requests").note()
-			made.put(Expect, nil)
-			made.by(d.template)
-		}
-		derived := at.field("requests").field(key).note()
-		if derived.asked() {
-			continue
-		}
-		derived.put(Expect, nil)
-		derived.expected = limits[key]
-		derived.by(d.template)
-	}
-}
-
-// reached are the resources of a container that a template came by.
-type reached struct {
-	resources *object
-	at        *place
-}
-
-// noteResources notes resources whose requests may have to follow their limits.
-func (d *derivation) noteResources(resources *object, at *place) {
-	if at.owner == "" {
-		d.reached = append(d.reached, reached{resources, at})
-	}
-}
-
-// followLimits keeps requests that were derived from a limit in step with the
-// limit that a template put in its place. Above the new limit they would be
-// refused. It comes when all templates are merged: a request that a template wants
-// goes before one that follows.
-func (d *derivation) followLimits() {
-	for _, r := range d.reached {
-		limits := objectOf(r.resources.fields["limits"])
-		for _, key := range slices.Sorted(maps.Keys(limits)) {
-			d.followLimit(r, key, limits[key])
-		}
-	}
-}
-
-func (d *derivation) followLimit(r reached, key string, wanted any) {
-	limit, request := r.at.field("limits").field(key).find(), r.at.field("requests").field(key).find()
-	if !limit.Writes() || limit.was == nil || request == nil || request.asked() || !d.limited[request] {
-		return
-	}
-	requests, ok := r.resources.object("requests")
-	if !ok || requests.fields[key] == nil || !podschema.Equal(quantityType(), requests.fields[key], limit.was) {
-		return
-	}
-	request.put(Write, requests.fields[key])
-	request.claim(limit.Templates[0], quantityType(), wanted, false)
-	requests.put(key, wanted)
-}
-
-// lastTemplate is the template that stands for what no template asks for by
-// itself: the last one that gives something to the pod.
-func (d *derivation) lastTemplate() string {
-	last := ""
-	d.changes.walk(func(c *Change) {
-		if c.Do != Nothing {
-			for _, name := range c.Templates {
-				last = max(last, name)
+	keys := map[string]bool{"cpu": true, "memory": true}
+	for _, field := range []string{"limits", "requests"} {
+		for key := range p.own(field) {
+			if podschema.IsPodResource(key) {
+				keys[key] = true
 			}
 		}
-	})
-	return last
+	}
+	limited := len(p.own("limits")) > 0
+	for _, key := range sorted(keys) {
+		if own, ok := podschema.ParseQuantity(p.own("limits")[key]); ok {
+			p.raise("limits", key, own, p.limits, podschema.ContainerLimits)
+		}
+	}
+	derivedBefore, derived := podschema.DerivedRequests(p.before, keys), podschema.DerivedRequests(objectOf(m.result.Pod["spec"]), keys)
+	for _, key := range sorted(keys) {
+		p.request(key, limited, derivedBefore, derived)
+	}
+	p.expectLimits()
+}
+
+// own returns the limits or requests that the pod names.
+func (p *podResources) own(field string) map[string]any {
+	return objectOf(objectOf(objectOf(p.result.Pod["spec"])["resources"])[field])
+}
+
+// sum sums up what the containers ask for more than without the template.
+func (p *podResources) sum() {
+	was := map[any]map[string]any{}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range listOf(p.before[list]) {
+			was[objectOf(c)["name"]] = objectOf(c)
+		}
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range listOf(p.after[list]) {
+			container := objectOf(c)
+			before := was[container["name"]]
+			requests, limits := more(podschema.Requested(container), podschema.Requested(before)), more(podschema.Limited(container), podschema.Limited(before))
+			if list == "initContainers" && container["restartPolicy"] != "Always" {
+				p.inits = p.inits || len(requests)+len(limits) > 0
+				continue
+			}
+			add(p.requests, requests)
+			add(p.limits, limits)
+		}
+	}
+}
+
+// more returns what is in a and not in b. It changes a.
+func more(a, b corev1.ResourceList) corev1.ResourceList {
+	for key, q := range a {
+		q.Sub(b[key])
+		if a[key] = q; q.Sign() <= 0 {
+			delete(a, key)
+		}
+	}
+	return a
+}
+
+func add(sum, list corev1.ResourceList) {
+	for key, q := range list {
+		total := sum[key]
+		total.Add(q)
+		sum[key] = total
+	}
+}
+
+// grown returns q with what the template's containers ask for beside it, or what all containers ask for
+// where that is more, because of an init container. A required template is merged into a pod that may
+// have its containers already: it raises q to what all containers ask for, and no more.
+func (p *podResources) grown(key string, q resource.Quantity, beside corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) resource.Quantity {
+	grown := q.DeepCopy()
+	if !p.template.Required {
+		grown.Add(beside[corev1.ResourceName(key)])
+	}
+	if p.inits || p.template.Required && !p.template.KeepPodResources {
+		if all := total(p.after)[key]; all.Cmp(grown) > 0 {
+			return all
+		}
+	}
+	return grown
+}
+
+// raise writes what the pod needs with the template's containers, where that is more than it has.
+func (p *podResources) raise(field, key string, own resource.Quantity, beside corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) {
+	at := specPath.Field("resources").Field(field).Key(key)
+	grown := p.grown(key, own, beside, total)
+	now := p.own(field)[key]
+	if p.touched(at) || now != nil && grown.Cmp(own) <= 0 {
+		return
+	}
+	if now == nil && p.own(field) == nil {
+		made := specPath.Field("resources").Field(field)
+		p.write(Write{Path: made, Effect: Made})
+		p.result.Pod, _ = putAt(podschema.Pod(), p.result.Pod, made.Segments(), map[string]any{}).(map[string]any)
+	}
+	p.change(at, quantityType().Elem(), inUnitsOf(now, key, grown))
+}
+
+// request treats the request of one resource. The API server makes an absent one of the containers', or
+// of the pod's limit, and makes it anew if it goes.
+func (p *podResources) request(key string, limited bool, before, after map[string]resource.Quantity) {
+	at := specPath.Field("resources").Field("requests").Key(key)
+	if p.touched(at) {
+		return
+	}
+	now := p.own("requests")[key]
+	own, named := podschema.ParseQuantity(now)
+	was, had := before[key]
+	will, has := after[key]
+	switch isDerived := had && limited && podschema.SameQuantity(now, was); {
+	case named && !isDerived:
+		p.raise("requests", key, own, p.requests, podschema.ContainerRequests)
+	case had && has && limited && !p.template.Required && will.Cmp(p.grown(key, was, p.requests, podschema.ContainerRequests)) < 0:
+		// The API server makes less of the containers' requests where only sidecars request something,
+		// and the pod's limit stood for the app's request.
+		p.raise("requests", key, was, p.requests, podschema.ContainerRequests)
+	case now == nil && has && (!had || will.Cmp(was) != 0):
+		p.expect("requests", key)
+	case isDerived && has && will.Cmp(was) != 0: // of a required template, too: it is derived anew
+		p.change(at, quantityType().Elem(), nil)
+	}
+}
+
+// expectLimits notes the limits that the API server will make of the containers', where it makes
+// others than without the template, or none.
+func (p *podResources) expectLimits() {
+	before, after := podschema.DerivedLimits(p.before), podschema.DerivedLimits(objectOf(p.result.Pod["spec"]))
+	for _, key := range sorted(after) {
+		was, had := before[key]
+		if will := after[key]; !had || will.Cmp(was) != 0 {
+			p.expect("limits", key)
+		}
+	}
+}
+
+// expect notes a value that the API server will make where the pod has none.
+func (p *podResources) expect(field, key string) {
+	around := specPath.Field("resources").Field(field)
+	if p.touched(around.Key(key)) {
+		return
+	}
+	if p.own(field) == nil {
+		p.derived(around, nil)
+	}
+	p.derived(around.Key(key), nil)
+}
+
+// inUnitsOf writes a quantity as somebody wrote the one before, or else as is usual.
+func inUnitsOf(was any, key string, q resource.Quantity) string {
+	q.Add(resource.Quantity{}) // it forgets how it was written
+	q.Format = resource.DecimalSI
+	if key != string(corev1.ResourceCPU) {
+		q.Format = resource.BinarySI
+	}
+	if _, text := was.(string); text {
+		if before, ok := podschema.ParseQuantity(was); ok {
+			q.Format = before.Format
+		}
+	}
+	return q.String()
 }

@@ -1,233 +1,209 @@
 package merge
 
 import (
+	"fmt"
+	"sync"
+
+	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// existing is a value in the wanted pod where a template wants one.
-type existing struct {
-	at    *place
-	t     *podschema.Type
-	value any // as it is wanted so far; nil for none
-	// stays means that the pod's own value wins without a conflict.
+// Conflict says that a template wants a value where another one stands. The pod's author resolves it
+// (another name, another value, no such template), or the template's author (onConflict).
+type Conflict struct {
+	Template string
+	// Other is the template that put the standing value there, "" for the pod's author.
+	Other string
+	Path  *podschema.Path
+	// Stands and Wants are the standing value and the wanted one, nil for nothing.
+	Stands, Wants any
+	// Hint says, where the values alone do not, why both cannot be.
+	Hint string
+}
+
+func (e *Conflict) Error() string {
+	whose := "the pod has"
+	if e.Other != "" {
+		whose = "template " + e.Other + " has"
+	}
+	hint := ""
+	if e.Hint != "" {
+		hint = " (" + e.Hint + ")"
+	}
+	return fmt.Sprintf("template %s conflicts at %s: %s %s, the template sets %s%s", e.Template, e.Path.Readable(), whose, shown(e.Stands), shown(e.Wants), hint)
+}
+
+func shown(v any) string {
+	if v == nil {
+		return "nothing there"
+	}
+	return podschema.Show(v)
+}
+
+// KeptBy says which rule leaves the pod's own value alone.
+type KeptBy string
+
+const (
+	// KeptByRule: labels, annotations, and in the pod's own containers variables and mounts
+	// are the pod's author's.
+	KeptByRule KeptBy = "rule"
+	// KeptByNode: the template says $onConflict: KeepPod there, or around the place.
+	KeptByNode KeptBy = "$onConflict"
+	// KeptByTemplate: the template says onConflict: KeepPod.
+	KeptByTemplate KeptBy = "onConflict"
+	// KeptByOverridable: the template lets a pod declare a container of its sidecar's name,
+	// and this pod does.
+	KeptByOverridable KeptBy = "overridable"
+)
+
+// Kept is a value of the pod that stays, where a template wants another one.
+type Kept struct {
+	Path     *podschema.Path
+	Template string
+	Why      KeptBy
+	// Has is the pod's value. Wants is the template's, nil if it wants none there.
+	Has, Wants any
+}
+
+// Warning is a sentence about one place.
+type Warning struct {
+	Template string
+	Path     *podschema.Path
+	Text     string
+	// OfKept: it says that the pod's value stays. It is untrue once another template replaces the value.
+	OfKept bool
+}
+
+func (w Warning) String() string {
+	return fmt.Sprintf("template %s: %s: %s", w.Template, w.Path.Readable(), w.Text)
+}
+
+func (m *merger) warn(at place, text string) {
+	m.result.Warnings = append(m.result.Warnings, Warning{Template: m.template.Name, Path: at.path, Text: text})
+}
+
+// keep notes that the pod's value stays.
+func (m *merger) keep(at place, why KeptBy, has, wants any) {
+	m.result.Kept = append(m.result.Kept, Kept{at.path, m.template.Name, why, has, wants})
+	if why == KeptByOverridable || why == KeptByNode {
+		return // the template says so outright
+	}
+	text := "the pod's value is used, not the template's"
+	if list := at.path.Parent(); list != nil && list.Name() == "volumeMounts" && objectOf(has)["name"] != objectOf(wants)["name"] {
+		text = "the app already mounts this path, so a sidecar will not see its files"
+	}
+	m.result.Warnings = append(m.result.Warnings, Warning{m.template.Name, at.path, text, true})
+}
+
+func (m *merger) disagree(at place, other string, stands, wants any, hint string) {
+	m.result.Conflicts = append(m.result.Conflicts, &Conflict{m.template.Name, other, at.path, stands, wants, hint})
+}
+
+// agree notes that the template wants what stands there.
+func (m *merger) agree(at place, t *podschema.Type, v any) {
+	m.write(Write{Path: at.path, Type: t, Effect: Same, Value: v})
+}
+
+// meeting is a value of the pod where the template wants one.
+type meeting struct {
+	at   place
+	t    *podschema.Type
+	now  any
+	want any
+	// stays is set where the pod's own value wins without a conflict.
 	stays bool
-	// unset reports whether a value there counts as absent, because it is the
-	// API's default or was set by the API server's own admission. Nil: none does.
-	unset func(value any) bool
+	// unset reports whether the value counts as absent: the API's default, or the work of the API
+	// server's own admission.
+	unset func() bool
 }
 
-// baseOf returns what the base pod has there, nil for nothing.
-func (j judge) baseOf(s existing) any {
-	n := s.at.find()
+// settle decides whether the template's value goes where another value stands, and notes what it
+// decides.
+func (m *merger) settle(s meeting) (put bool) {
+	at := s.at
+	if podschema.Equal(s.t, s.now, s.want) {
+		m.agree(at, s.t, s.want)
+		return false
+	}
+	if other := at.wrote(); other != "" {
+		m.disagree(at, other, s.now, s.want, "")
+		return false
+	}
+	policy := m.policyFor(s)
+	other := ""
+	if at.writers != nil {
+		other = at.writers.by // it agrees with the pod's value
+	}
+	unset := s.unset != nil && s.unset()
 	switch {
-	case n == nil:
-		return s.value
-	case n.Do != Nothing && n.Do != Expect:
-		return n.was
-	case n.Edits(): // other templates put something into it
-		_, v := j.inBase(s.at)
-		return v
+	case other != "" && (unset || policy != directive.KeepPod && policy != byRule):
+		m.disagree(at, other, s.now, s.want, "")
+		return false
+	case unset:
+		return true
+	case at.author:
+		m.keep(at, KeptByOverridable, s.now, s.want)
+		return false
 	}
-	return s.value
-}
-
-// inBase returns what the base pod has at a place, nil for nothing, and its type.
-func (j judge) inBase(at *place) (*podschema.Type, any) {
-	if at.parent == nil {
-		return podschema.Pod(), j.base
-	}
-	t, v := j.inBase(at.parent)
-	switch v := v.(type) {
-	case map[string]any:
-		return t.Child(at.segment), v[at.segment]
-	case []any:
-		if id, keyed := t.Identity(); keyed {
-			if i, ok := at.parent.note().position(id, v)[at.segment]; ok {
-				return id.Elem, v[i]
-			}
+	if policy == directive.Overwrite {
+		if other := at.writers.inside(); other != "" {
+			m.disagree(at, other, s.now, s.want, "that template extends it, and would lose its additions")
+			return false
 		}
 	}
-	return nil, nil
+	return m.overrules(at, policy, s.now, s.want, "")
 }
 
-// position returns the item that each key means in the base pod's list at the
-// place.
-func (c *Change) position(id podschema.Identity, items []any) map[string]int {
-	if c.positions == nil {
-		c.positions = make(map[string]int, len(items))
-		for i, item := range items {
-			if key, ok := id.Key(item); ok {
-				c.positions[key] = i
-			}
-		}
-	}
-	return c.positions
-}
+// byRule is KeepPod where nobody says so, but the place is the pod's author's.
+const byRule = "by rule"
 
-// judge decides for one fragment about places where a value stands.
-type judge struct {
-	base     map[string]any // the base pod
-	frag     *Fragment
-	warnings *warnings
-}
-
-// settle decides whether the template's value v has to be put there. First the
-// template meets the base pod. If it leaves the pod's value alone, it wants
-// nothing there. Otherwise it has to agree with the other templates that do.
-func (j judge) settle(s existing, v any) (write bool, err error) {
-	if s.at.owner != "" {
-		return false, j.settleInside(s, v)
-	}
-	n := s.at.find()
-	if n.gone() {
-		return false, j.agree(s, v, n)
-	}
-	write, wants, err := j.settleWithPod(s, v)
-	if err != nil || !wants {
-		return false, err
-	}
-	if n.asked() {
-		return false, j.agree(s, v, n)
-	}
-	if write {
-		other := j.wantedInside(n)
-		if u := n.unmet(s.t, v); other == "" && u != nil {
-			other = u.Templates[0]
-		}
-		if other != "" {
-			s.value = j.baseOf(s)
-			return false, j.disagree(s, v, other, "that template extends it, and would lose its additions")
-		}
-	}
-	s.at.note().claim(j.frag.Template, s.t, v, false)
-	return write, nil
-}
-
-// settleWithPod decides by the base pod and this template alone.
-func (j judge) settleWithPod(s existing, v any) (write, wants bool, err error) {
-	base := j.baseOf(s)
+func (m *merger) policyFor(s meeting) string {
 	switch {
-	case base == nil:
-		return true, true, nil
-	case podschema.Equal(s.t, withoutToken(s.t, base), v):
-		return false, true, nil
-	case s.unset != nil && s.unset(base):
-		return true, true, nil
-	case s.at.author:
-		j.warnings.keep(s.at, Kept{Template: j.frag.Template, Why: KeptByOverridable, Has: base, Wants: v}, true)
-		return false, false, nil
+	case m.template.Required && !s.at.ordered:
+		return directive.Deny
+	case s.stays && !s.at.explicit:
+		return byRule
 	}
-	policy := s.at.onConflict
-	if s.stays && !s.at.explicit && !j.frag.Required {
-		policy = keptByRule
-	}
-	write, err = j.conflict(policy, s, base, v, "")
-	if err == nil && !write {
-		s.at.note().kept = j.frag.Template
-	}
-	return write, write, err
+	return s.at.policy
 }
 
-// settleInside decides about a place inside an item that a template put there:
-// who put it there and this template have to agree.
-func (j judge) settleInside(s existing, v any) error {
-	if podschema.Equal(s.t, s.value, v) {
-		s.at.note().claim(j.frag.Template, s.t, v, false)
-		return nil
-	}
-	return j.disagree(s, v, s.at.owner, "")
-}
-
-// agree adds the template to those that want something there, if all want the
-// same.
-func (j judge) agree(s existing, v any, n *Change) error {
-	if n.gone() {
-		s.value = nil
-		return j.disagree(s, v, n.Templates[0], "that template deletes it")
-	}
-	if !podschema.Equal(s.t, n.desired.Value, v) {
-		s.value = n.desired.Value
-		return j.disagree(s, v, n.Templates[0], "")
-	}
-	n.by(j.frag.Template)
-	return nil
-}
-
-// conflict does what a policy says where the pod has another value. V is nil
-// where the template wants nothing there.
-func (j judge) conflict(policy string, s existing, base, v any, hint string) (write bool, err error) {
+// overrules does what a policy says where the pod has another value, and reports whether the
+// template's goes there.
+func (m *merger) overrules(at place, policy string, stands, wants any, hint string) bool {
 	switch policy {
-	case Overwrite:
-		// A directive at the node says it outright; a setting of the whole template
-		// may reach what its author did not think of.
-		if !s.at.explicit {
-			j.warnings.add(j.frag.Template, s.at, replacesPods)
+	case directive.Overwrite:
+		// A directive at the node says it outright; a setting of the whole template may reach values that
+		// its author did not think of.
+		if !at.explicit {
+			m.warn(at, "the template's value replaces the pod's")
 		}
-		return true, nil
-	case KeepPod, keptByRule:
+		return true
+	case directive.KeepPod, byRule:
 		why := KeptByTemplate
-		switch {
-		case policy == keptByRule:
+		if policy == byRule {
 			why = KeptByRule
-		case s.at.explicit:
+		} else if at.explicit {
 			why = KeptByNode
 		}
-		j.warnings.keep(s.at, Kept{Template: j.frag.Template, Why: why, Has: base, Wants: v}, false)
-		return false, nil
+		m.keep(at, why, stands, wants)
 	default:
-		return false, j.frag.conflict(s.at, "", podschema.Show(base), v, hint)
+		m.disagree(at, "", stands, wants, hint)
 	}
+	return false
 }
 
-// disagree is the conflict of two templates. No policy settles it: policies are
-// about the pod.
-func (j judge) disagree(s existing, v any, other, hint string) error {
-	return j.frag.conflict(s.at, other, shownDesired(s.value), v, hint)
+var envType, mountsType = typeAt("spec.containers[].env"), typeAt("spec.containers[].volumeMounts")
+
+// typeAt returns the type at a path of the schema, which is read when it is first needed.
+func typeAt(path string) func() *podschema.Type {
+	return sync.OnceValue(func() *podschema.Type { return podschema.At(path) })
 }
 
-// wantedInside names another template that put or took something inside n.
-func (j judge) wantedInside(n *Change) string {
-	if n == nil {
-		return ""
+// stays reports whether the pod's own values in a map or list of type t win without a conflict:
+// labels and annotations always, variables and mounts in a container that is the pod's own.
+func stays(t *podschema.Type, at *podschema.Path, own bool) bool {
+	if t == envType() || t == mountsType() {
+		return own
 	}
-	for _, segment := range n.Segments() {
-		c := n.In[segment]
-		if other := c.joinedBy(j.frag.Template); other != "" {
-			return other
-		}
-		if c.Do != Nothing && c.asked() && !c.only(j.frag.Template) {
-			return c.Templates[0]
-		}
-		if other := j.wantedInside(c); other != "" {
-			return other
-		}
-	}
-	return ""
-}
-
-// wantedThere names a template that wants something at n or inside it. It works
-// on nil.
-func (j judge) wantedThere(n *Change) string {
-	if n.asked() && !n.gone() {
-		return n.Templates[0]
-	}
-	if n != nil && len(n.joints) > 0 {
-		return n.joints[0].template
-	}
-	return j.wantedInside(n)
-}
-
-// wantedByAnother names a template that wants something at n or inside it.
-func (j judge) wantedByAnother(n *Change) string {
-	switch {
-	case n == nil:
-		return ""
-	case n.kept != "" && n.kept != j.frag.Template:
-		return n.kept
-	case n.joinedBy(j.frag.Template) != "":
-		return n.joinedBy(j.frag.Template)
-	case n.asked() && !n.gone() && !n.only(j.frag.Template):
-		return n.Templates[0]
-	}
-	return j.wantedInside(n)
+	return at.Is("metadata", "labels") || at.Is("metadata", "annotations")
 }

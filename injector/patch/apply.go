@@ -10,8 +10,6 @@ import (
 	"reflect"
 	"slices"
 	"unicode/utf8"
-
-	"github.com/pillion-dev/pillion/templates/memo"
 )
 
 var errNoValue = errors.New("there is nothing there")
@@ -68,15 +66,8 @@ func sendable(o Operation) error {
 	case !slices.Contains([]string{Add, Replace, Remove, Test}, o.op.Operation):
 		return errors.New("there is no such operation")
 	}
-	value := checked.Do(o.known.Of(o.op.Value), func() validity { return validity{valid(o.op.Value)} })
-	return cmp.Or(validText(o.op.Path), value.err)
+	return cmp.Or(validText(o.op.Path), valid(o.op.Value))
 }
-
-// validity is what [valid] says of a value.
-type validity struct{ err error }
-
-// checked has the validity of values that never change.
-var checked = new(memo.Key[validity])
 
 // valid returns an error if the API server's decoder would not return v as it is.
 func valid(v any) error {

@@ -9,6 +9,5 @@
 //
 // May import: mattbaird/jsonpatch. No other package of this module imports that
 // library. Only its operation type is used: CreatePatch loses reorderings and
-// rounds numbers, and MarshalJSON does not escape paths. templates/memo and
-// templates/rawjson. No net/http and no client.
+// rounds numbers, and MarshalJSON does not escape paths. templates/rawjson. No net/http and no client.
 package patch

@@ -3,7 +3,6 @@ package patch
 import (
 	"github.com/mattbaird/jsonpatch"
 
-	"github.com/pillion-dev/pillion/templates/memo"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
@@ -17,19 +16,15 @@ const (
 )
 
 // Operation is one step of a JSON patch. Only [New] makes one.
-type Operation struct {
-	op    jsonpatch.JsonPatchOperation
-	known memo.Tables
-}
+type Operation struct{ op jsonpatch.JsonPatchOperation }
 
 // New returns the operation op at the value that path leads to. Path holds
 // unescaped object keys and, for arrays, decimal indexes or "-" (behind the
 // last item, for [Add] only). Value is JSON as encoding/json decodes it with
 // UseNumber, and nil means null, or no value for [Remove]. The operation keeps it without a
-// copy, so the caller must not change it later. Known is what is known about values that
-// never change. [Check] finds what cannot be sent.
-func New(op string, path []string, value any, known ...*memo.Table) Operation {
-	return Operation{op: jsonpatch.NewPatch(op, pointerOf(path), value), known: known}
+// copy, so the caller must not change it later. [Check] finds what cannot be sent.
+func New(op string, path []string, value any) Operation {
+	return Operation{op: jsonpatch.NewPatch(op, pointerOf(path), value)}
 }
 
 // Op returns add, replace, remove or test.
@@ -49,7 +44,7 @@ func (o Operation) appendTo(b []byte) []byte {
 	b = append(rawjson.Append(append(b, `{"op":`...), o.op.Operation), `,"path":`...)
 	b = rawjson.Append(b, o.op.Path)
 	if o.op.Operation != Remove {
-		b = rawjson.AppendKnown(append(b, `,"value":`...), o.op.Value, o.known)
+		b = rawjson.Append(append(b, `,"value":`...), o.op.Value)
 	}
 	return append(b, '}')
 }

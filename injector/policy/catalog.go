@@ -50,4 +50,7 @@ type Catalog interface {
 	// Matching returns the places of the templates that match a pod in a namespace by
 	// their labels, in order. Required ones see requiredPod, the others pod.
 	Matching(namespace, pod, requiredPod map[string]string) []int
+	// Selecting returns the places of the templates whose match selects a namespace with these
+	// labels, whatever the pods are, in no order.
+	Selecting(namespace map[string]string) []int
 }

@@ -83,6 +83,9 @@ type Decision struct {
 	// Inject names the templates to render, in the order they were given. Of a pod that must be
 	// refused they are the required ones: a final pod is compared with them all the same.
 	Inject []string
+	// Late has the templates of Inject that nothing asks for, and whose match selects the namespace and not
+	// the pod: they are injected only if another template gives the pod the label that they select.
+	Late map[string]bool
 	// Asked has the templates of Inject that an annotation asks for, by name or by
 	// "true".
 	Asked map[string]bool
@@ -328,7 +331,7 @@ func (d *decider) chooseAmong(pod, ns Ask) {
 	}
 	for _, name := range pod.Minus {
 		f := d.named(name)
-		f.wanted, f.asked, f.off, f.why = false, false, reason.PodOptedOut, takenOff
+		f.wanted, f.asked, f.late, f.off, f.why = false, false, false, reason.PodOptedOut, takenOff
 	}
 }
 
@@ -340,6 +343,11 @@ func (d *decider) namespaceOutcome(ns Ask) {
 	for _, place := range d.matching {
 		f := d.verdict(d.catalog.At(place).Name, place)
 		f.wanted, f.why = true, matches
+	}
+	for _, place := range d.catalog.Selecting(d.request.NamespaceLabels) {
+		if t := d.catalog.At(place); !t.Required {
+			d.verdict(t.Name, place).late = true
+		}
 	}
 	switch ns.Mode {
 	case Names:
@@ -362,8 +370,9 @@ func (d *decider) replace(pod Ask) {
 	d.sort()
 	for i := range d.verdicts {
 		f := &d.verdicts[i]
-		f.wanted, f.asked = false, false
-		if f.place == nowhere || slices.Contains(pod.Names, f.name) {
+		matched := f.wanted
+		f.wanted, f.asked, f.late = false, false, false
+		if f.place == nowhere || !matched || slices.Contains(pod.Names, f.name) {
 			continue
 		}
 		f.off, f.why = reason.Replaced, replaced
@@ -420,6 +429,8 @@ func (d *decider) finish(pod Ask) {
 				Why: fmt.Sprintf("%s (annotation %s), but %s", d.sentence(f), d.request.InjectKey, d.unknown(f.name))})
 		case f.wanted:
 			d.offer(f)
+		case f.late && d.mayBeInjected(f):
+			d.inject(d.catalog.At(f.place), f)
 		case f.place == nowhere:
 		case f.exception != "":
 			d.exclude(Exclusion{Template: f.name, Code: reason.Excepted, Why: f.excepted, Exception: f.exception, Asked: true})
@@ -482,7 +493,21 @@ func (d *decider) offer(f verdict) {
 	d.exclude(o)
 }
 
+// mayBeInjected reports whether a template is in force for the namespace.
+func (d *decider) mayBeInjected(f verdict) bool {
+	t := d.catalog.At(f.place)
+	return !t.Suspended && t.Broken == nil && d.available(t)
+}
+
 func (d *decider) inject(t Template, f verdict) {
+	if !f.wanted {
+		d.result.Inject = append(d.result.Inject, t.Name)
+		if d.result.Late == nil {
+			d.result.Late = map[string]bool{}
+		}
+		d.result.Late[t.Name] = true
+		return
+	}
 	if d.result.Code != "" && t.Required && !d.result.Deny {
 		d.result.Code, d.result.Why = "", ""
 	}

@@ -23,6 +23,8 @@ type given struct {
 	// is never.
 	match     func(namespace, pod map[string]string) bool
 	byDefault bool
+	// selects: the match selects the namespace.
+	selects bool
 }
 
 func everything(_, _ map[string]string) bool { return true }
@@ -61,6 +63,10 @@ func (l list) Matching(namespace, pod, requiredPod map[string]string) []int {
 		}
 		return g.match != nil && g.match(namespace, see)
 	})
+}
+
+func (l list) Selecting(map[string]string) []int {
+	return l.places(func(g given) bool { return g.selects })
 }
 
 // catalogue has a template of each kind: a and b are plain, def is injected by
@@ -121,6 +127,41 @@ func TestTheTableOfPodAndNamespaceAnnotations(t *testing.T) {
 		d := Decide(request(c.pod, c.namespace), catalogue())
 		if got := strings.Join(d.Inject, " "); got != c.want || d.Deny {
 			t.Errorf("pod %q, namespace %q: injected %q (deny %v), want %q", c.pod, c.namespace, got, d.Deny, c.want)
+		}
+	}
+}
+
+// A template that selects the namespace, and not the pod as it is, may select it once another template has
+// set a label.
+func TestATemplateThatSelectsTheNamespaceMayComeLate(t *testing.T) {
+	byLabel := func(_, pod map[string]string) bool { return pod["tier"] == "db" }
+	late := func(t Template) given { t.Name = "late"; return given{Template: t, match: byLabel, selects: true} }
+	for _, c := range []struct {
+		pod, namespace string
+		template       Template
+		label          string
+		late, inject   bool
+	}{
+		{"-", "-", Template{}, "", true, true},
+		{"-", "a", Template{}, "", true, true},
+		{"+a", "-", Template{}, "", true, true},
+		{"true", "-", Template{}, "", true, true},
+		{"-", "-", Template{}, "db", false, true},
+		{"-", "late", Template{}, "", false, true},
+		{"a", "-", Template{}, "", false, false},
+		{"false", "-", Template{}, "", false, false},
+		{"-", "false", Template{}, "", false, false},
+		{"-late", "-", Template{}, "", false, false},
+		{"-", "-", Template{Suspended: true}, "", false, false},
+		{"-", "-", Template{Broken: errors.New("x")}, "", false, false},
+		{"-", "-", Template{Audience: team("other")}, "", false, false},
+		{"-", "-", Template{Required: true}, "", false, false},
+	} {
+		r := request(c.pod, c.namespace)
+		r.PodLabels = map[string]string{"tier": c.label}
+		d := Decide(r, list{plain("a"), late(c.template)})
+		if d.Late["late"] != c.late || slices.Contains(d.Inject, "late") != c.inject || d.Deny || c.late && len(d.Exclusions) > 0 {
+			t.Errorf("%+v: %+v", c, d)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type verdict struct {
 	// asked: an annotation asks for it by name or by "true".
 	asked    bool
 	required bool
+	// late: its match selects the namespace, and not the pod as it is.
+	late bool
 	// inVain: an annotation asks for it where no annotation counts.
 	inVain bool
 	// off is why the template alone is taken off, "" if it is not.

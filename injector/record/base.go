@@ -8,74 +8,110 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Base returns the pod as its author wrote it: without the places in the record, without
-// the annotation and without Pillion's [LabelKeys], originals restored. It is a view: the pod
-// is not modified, and shares with the result what is the same in both.
+// Base returns the pod as its author wrote it: without what the record has, without the annotation and
+// without Pillion's [LabelKeys], and with what stood there. It takes out each place of the record,
+// whatever stands there now. The pod is not modified, and shares with the result what is the same in
+// both.
 //
-// Objects and lists that Pillion made go when nothing is left in them but what
-// the API server's defaulting adds, and so do labels and annotations of which all are
-// Pillion's, unless the record says that they were empty. Places that lead nowhere are
-// ignored.
+// Labels and annotations go when all of them were Pillion's, unless the record says that they were
+// empty.
 func (r Record) Base(pod map[string]any) map[string]any {
-	bare := LabelKeysOf(r.key).Without(withoutAnnotation(pod, r.key))
 	before, _ := pod["metadata"].(map[string]any)
-	base := r.Root.object(bare, podschema.Pod())
+	if len(r.Set) == 0 && !r.marks(before) {
+		return pod
+	}
+	tree := r.Tree()
+	base := tree.object(pod, podschema.Pod())
 	metadata, _ := base["metadata"].(map[string]any)
+	if metadata = maps.Clone(metadata); metadata == nil {
+		return base
+	}
 	for _, section := range []string{"annotations", "labels"} {
 		had, _ := before[section].(map[string]any)
-		left, ok := metadata[section].(map[string]any)
-		if p := r.Root.Child("metadata").Child(section); ok && len(left) == 0 && len(had) > 0 && (p == nil || !p.Made) {
-			delete(metadata, section) // bare has metadata of its own, since something was taken out
+		left, _ := metadata[section].(map[string]any)
+		left = r.withoutOwn(section, left)
+		switch t := tree.Child("metadata").Child(section); {
+		case len(left) > 0:
+			metadata[section] = left
+		case t != nil && t.Entry != nil && t.Entry.Made:
+			restore(metadata, section, t.Entry)
+		case len(had) > 0:
+			delete(metadata, section)
 		}
+	}
+	if t := tree.Child("metadata"); len(metadata) == 0 && t != nil && t.Entry != nil {
+		base = maps.Clone(base)
+		restore(base, "metadata", t.Entry)
+	} else {
+		base = maps.Clone(base)
+		base["metadata"] = metadata
 	}
 	return base
 }
 
-// withoutAnnotation returns the pod without the annotation of that key.
-func withoutAnnotation(pod map[string]any, key string) map[string]any {
-	metadata, _ := pod["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	if _, ok := annotations[key]; !ok {
-		return pod
+// marks reports whether metadata have an annotation or a label of Pillion's own.
+func (r Record) marks(metadata map[string]any) bool {
+	for _, section := range []string{"annotations", "labels"} {
+		entries, _ := metadata[section].(map[string]any)
+		if len(r.withoutOwn(section, entries)) < len(entries) {
+			return true
+		}
 	}
-	pod, metadata, annotations = maps.Clone(pod), maps.Clone(metadata), maps.Clone(annotations)
-	delete(annotations, key)
-	metadata["annotations"], pod["metadata"] = annotations, metadata
-	return pod
+	return false
 }
 
-// before returns the value that stood at the place before Pillion, where v of
-// type t stands now; gone reports that nothing stood there.
-func (p *Place) before(v any, t *podschema.Type) (was any, gone bool) {
-	if p.Owns() {
-		if len(p.Was) > 0 {
-			return p.Was[0], false
+// restore puts what stood before an entry into a field.
+func restore(object map[string]any, name string, e *Entry) {
+	if e.Had {
+		object[name] = e.Was
+	} else {
+		delete(object, name)
+	}
+}
+
+// withoutOwn returns the annotations without the record, or the labels without Pillion's own.
+func (r Record) withoutOwn(section string, entries map[string]any) map[string]any {
+	keys := LabelKeysOf(r.key)
+	own := func(key string) bool {
+		if section == "annotations" {
+			return key == r.key
 		}
-		return nil, true
+		_, is := keys.Has(key)
+		return is
+	}
+	left := entries
+	for key := range entries {
+		if own(key) {
+			if len(left) == len(entries) {
+				left = maps.Clone(entries)
+			}
+			delete(left, key)
+		}
+	}
+	return left
+}
+
+// before returns what stood at the place before Pillion, where v of type t stands now, and whether
+// anything did.
+func (t *Tree) before(v any, typ *podschema.Type) (was any, there bool) {
+	if e := t.Entry; e != nil && !e.Made {
+		return e.Was, e.Had
 	}
 	switch w := v.(type) {
 	case map[string]any:
-		fields := p.object(w, t)
-		if p.Made && onlyDefaults(fields, t) {
-			return p.unmade()
+		fields := t.object(w, typ)
+		if t.Entry != nil && onlyDefaults(fields, typ) {
+			return t.Entry.Was, t.Entry.Had
 		}
-		return fields, false
+		return fields, true
 	case []any:
-		items := p.list(w, t)
-		if p.Made && len(items) == 0 {
-			return p.unmade()
+		items := t.list(w, typ)
+		if t.Entry != nil && len(items) == 0 {
+			return t.Entry.Was, t.Entry.Had
 		}
-		return items, false
-	default:
-		return v, false
+		return items, true
 	}
-}
-
-func (p *Place) unmade() (was any, gone bool) {
-	if len(p.Was) > 0 {
-		return p.Was[0], false
-	}
-	return nil, true
+	return v, true
 }
 
 func onlyDefaults(object map[string]any, t *podschema.Type) bool {
@@ -87,92 +123,98 @@ func onlyDefaults(object map[string]any, t *podschema.Type) bool {
 	return true
 }
 
-func (p *Place) object(v map[string]any, t *podschema.Type) map[string]any {
-	if len(p.In) == 0 {
+// object returns an object of type typ without what the tree has. It works on nil.
+func (t *Tree) object(v map[string]any, typ *podschema.Type) map[string]any {
+	if t == nil || len(t.In) == 0 {
 		return v
 	}
 	v = maps.Clone(v)
 	if v == nil {
 		v = map[string]any{}
 	}
-	for name, child := range p.In {
+	for name, child := range t.In {
+		ft := typ.Child(name)
 		value, have := v[name]
-		if !have {
-			child.intoAbsent(v, name)
-			continue
-		}
-		if was, gone := child.before(value, t.Child(name)); gone {
-			delete(v, name)
+		was, there := any(nil), false
+		if have {
+			was, there = child.before(value, ft)
 		} else {
+			was, there = child.beforeAbsent(ft)
+		}
+		if there {
 			v[name] = was
+		} else {
+			delete(v, name)
 		}
 	}
 	return v
 }
 
-// intoAbsent restores a field that the pod no longer has.
-func (p *Place) intoAbsent(v map[string]any, name string) {
-	if len(p.Was) > 0 && !p.Made {
-		v[name] = p.Was[0]
-	} else if len(p.Removed) > 0 {
-		v[name] = p.reinsert(nil, podschema.Identity{})
+// beforeAbsent is before for a place where nothing stands now: what Pillion took away comes back.
+func (t *Tree) beforeAbsent(typ *podschema.Type) (was any, there bool) {
+	if t.Entry != nil {
+		return t.Entry.Was, t.Entry.Had
 	}
+	if typ != nil && typ.Kind() == podschema.List {
+		items := t.list(nil, typ)
+		return items, len(items) > 0
+	}
+	fields := t.object(nil, typ)
+	return fields, len(fields) > 0
 }
 
-func (p *Place) list(v []any, t *podschema.Type) []any {
-	id, ok := t.Identity()
-	if !ok || len(p.In)+len(p.Removed) == 0 {
+func (t *Tree) list(v []any, typ *podschema.Type) []any {
+	id, ok := typ.Identity()
+	if !ok || len(t.In) == 0 {
 		return v
 	}
-	meant := make(map[int]*Place, min(len(p.In), len(v)))
-	for key, i := range Match(p, id, v, p.In) {
-		meant[i] = p.In[key]
+	meant := map[int]*Tree{}
+	for key, i := range t.Find(id, v) {
+		meant[i] = t.In[key]
 	}
-	kept := v
-	if len(meant) > 0 {
-		kept = make([]any, 0, len(v))
-		for i, item := range v {
-			child := meant[i]
-			if child == nil {
-				kept = append(kept, item)
-			} else if was, gone := child.before(item, id.Elem); !gone {
-				kept = append(kept, was)
-			}
+	kept := make([]any, 0, len(v))
+	for i, item := range v {
+		child := meant[i]
+		if child == nil {
+			kept = append(kept, item)
+		} else if was, there := child.before(item, id.Elem); there {
+			kept = append(kept, was)
 		}
 	}
-	return p.reinsert(kept, id)
+	return t.insertGone(kept, id)
 }
 
-// reinsert puts removed items back, unless somebody else did.
-func (p *Place) reinsert(items []any, id podschema.Identity) []any {
-	if len(p.Removed) == 0 {
+// insertGone puts items back that Pillion took out, unless somebody else did.
+func (t *Tree) insertGone(items []any, id podschema.Identity) []any {
+	var gone []Gone
+	keys := map[string]bool{}
+	for key, child := range t.In {
+		if child.Entry == nil || len(child.Entry.Gone) == 0 {
+			continue
+		}
+		keys[key] = true
+		gone = append(gone, child.Entry.Gone...)
+	}
+	if len(gone) == 0 {
 		return items
 	}
-	keys := map[string]bool{}
-	for _, r := range p.Removed {
-		if key, ok := id.Key(r.Value); ok {
-			keys[key] = true
+	back := map[string]bool{}
+	for _, item := range items {
+		if key, ok := id.Key(item); ok && keys[podschema.RecordKey(key)] {
+			back[key] = true
 		}
 	}
-	have := podschema.IndexIn(id, items, keys)
-	removed := slices.DeleteFunc(slices.Clone(p.Removed), func(r Removed) bool {
-		key, ok := id.Key(r.Value)
-		_, back := have[key]
-		return ok && back
+	gone = slices.DeleteFunc(gone, func(g Gone) bool {
+		key, ok := id.Key(g.Item)
+		return ok && back[key]
 	})
-	slices.SortStableFunc(removed, func(a, b Removed) int { return cmp.Compare(a.At, b.At) })
-	return insertAll(items, removed)
-}
-
-// insertAll puts items into a list, each at its index in the list that the earlier ones have
-// made, or behind the one before. The indexes must not descend.
-func insertAll(items []any, removed []Removed) []any {
-	all := make([]any, 0, len(items)+len(removed))
-	for _, r := range removed {
-		if more := min(r.At-len(all), len(items)); more > 0 {
+	slices.SortStableFunc(gone, func(a, b Gone) int { return cmp.Compare(a.At, b.At) })
+	all := make([]any, 0, len(items)+len(gone))
+	for _, g := range gone {
+		if more := min(g.At-len(all), len(items)); more > 0 {
 			all, items = append(all, items[:more]...), items[more:]
 		}
-		all = append(all, r.Value)
+		all = append(all, g.Item)
 	}
 	return append(all, items...)
 }

@@ -1,12 +1,9 @@
-// Package record is what a pod says that Pillion did to it: the annotation
-// pillion.dev/status, its format, the labels beside it, and the pods that follow from it.
+// Package record has the record of what Pillion did to a pod: the annotation pillion.dev/status, one
+// flat map by keyed paths. It gives the pod as its author wrote it ([Record.Base]) and takes Pillion's
+// work out of a pod ([Record.Uninject]).
 //
-// In: a pod as encoding/json decodes it with UseNumber. Out: a [Record], a tree
-// of [Place]s that is addressed by keyed paths; the base pod ([Record.Base]),
-// which is the pod as its author wrote it; and the pod without Pillion
-// ([Record.Uninject]). A record can be forged. It only ever makes other pods to look at:
-// nothing is removed from a pod because of it.
+// In: a pod, and its annotation. Out: a [Record], and pods. A record can be forged. It has no meaning
+// for security, and a malformed one counts as none.
 //
-// May import: templates/podschema. No other package of this module, no net/http
-// and no client.
+// May import: templates/podschema. No other package of this module, no net/http and no client.
 package record

@@ -14,12 +14,13 @@ func (r Record) Labels(templates []string) map[string]any {
 	wanted := make(map[string]any, len(templates)+1)
 	wanted[keys.Injected()] = injected
 	for _, name := range templates {
-		wanted[keys.Hash(name)] = short(r.Hash(name))
+		wanted[keys.Hash(name)] = ShortHash(r.Hash(name))
 	}
 	return wanted
 }
 
-func short(hash string) string { return hash[:min(len(hash), hashLength)] }
+// ShortHash returns what a label has of a template's hash.
+func ShortHash(hash string) string { return hash[:min(len(hash), hashLength)] }
 
 // mostUntrue bounds the keys that [Record.Untrue] returns.
 const mostUntrue = 4
@@ -47,5 +48,5 @@ func (r Record) holds(template string, value any) bool {
 		return !r.Empty() && value == injected
 	}
 	hash := r.Hash(template)
-	return hash != "" && value == short(hash)
+	return hash != "" && value == ShortHash(hash)
 }

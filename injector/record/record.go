@@ -4,15 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
+	"maps"
+	"slices"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
-	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-// MaxBytes bounds the annotation, read and written: half of what the API allows
-// all annotations of a pod together.
-const MaxBytes = 128 << 10
+// MaxBytes bounds the annotation, read and written: three quarters of what the API allows all
+// annotations of a pod together.
+const MaxBytes = 192 << 10
 
 const version = "1"
 
@@ -20,41 +20,52 @@ const version = "1"
 type Record struct {
 	// Templates has the hash of each template that the pod carries something of.
 	Templates map[string]string
-	// Required has the names of the sidecars of each template that was required of the pod, in order. They are
-	// guarded in the running pod, by a template that may have other names by then. A template that gives resources
-	// of the pod itself is there without sidecars as well.
-	Required map[string][]string
-	// Root is the pod's place. It is never nil in a record that [Parse] or [New]
-	// gave.
-	Root *Place
+	// Set has what Pillion wrote, by [podschema.Path.String].
+	Set map[string]Entry
 
 	key string
 }
 
+// Entry is one thing that Pillion wrote: a whole item, a field, or an object to hold others.
+type Entry struct {
+	// Sum is the [Sum] of the value, "" where Pillion wrote nothing: it took something away, or the API
+	// server derives the value.
+	Sum string
+	// Was is what stood there before, if Had is set. It may be null.
+	Was any
+	Had bool
+	// Gone are the items of the key that Pillion took out.
+	Gone []Gone
+	// Made is set for an object or list that holds what Pillion wrote. It goes when nothing else is in it.
+	Made bool
+}
+
+// Gone is an item that was taken out of a list, and its index there.
+type Gone struct {
+	At   int
+	Item any
+}
+
 // New returns a record that says nothing, of a pod whose annotation is key.
 func New(key string) Record {
-	return Record{Templates: map[string]string{}, Required: map[string][]string{}, Root: &Place{}, key: key}
+	return Record{Templates: map[string]string{}, Set: map[string]Entry{}, key: key}
 }
 
-// Hash returns the hash of a template that the pod carries, and "" if the
-// template left no trace in the pod.
+// Clone returns a record that can be changed without changing r.
+func (r Record) Clone() Record {
+	return Record{Templates: maps.Clone(r.Templates), Set: maps.Clone(r.Set), key: r.key}
+}
+
+// Empty reports whether the record says nothing.
+func (r Record) Empty() bool { return len(r.Templates) == 0 && len(r.Set) == 0 }
+
+// Hash returns the hash of a template that the pod carries, and "" if the template left no trace.
 func (r Record) Hash(template string) string { return r.Templates[template] }
 
-// Parse reads the record from the pod's annotation key. A pod without the
-// annotation has an empty record. A record that is malformed, too large or of
-// another version counts as none: the error, fit for a warning, says why, and
-// the record that is returned with it is empty and usable.
+// Parse reads the record from the pod's annotation key. A pod without the annotation has an empty
+// record. A record that is malformed, too large or of another version counts as none: the error, fit
+// for a warning, says why, and the record that is returned with it is empty and usable.
 func Parse(pod map[string]any, key string) (Record, error) {
-	r, err := ParseMetadata(pod, key)
-	if err == nil {
-		r.Complete(pod)
-	}
-	return r, err
-}
-
-// ParseMetadata is [Parse] for a pod of which only the metadata are known. The base pod that
-// the record gives is right in its metadata.
-func ParseMetadata(pod map[string]any, key string) (Record, error) {
 	none := New(key)
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
@@ -71,17 +82,8 @@ func ParseMetadata(pod map[string]any, key string) (Record, error) {
 		return none, fmt.Errorf("annotation %s: %w", key, err)
 	}
 	r.key = key
-	if annotations := r.Root.Child("metadata").Child("annotations"); annotations != nil {
-		annotations.Forget(key) // the record is no part of the base pod
-	}
-	if p := r.Root.Child("metadata"); p != nil {
-		p.prune(metadata, podschema.Pod().Child("metadata"))
-	}
 	return r, nil
 }
-
-// Complete makes of a record of [ParseMetadata] the one of [Parse], for the whole pod.
-func (r Record) Complete(pod map[string]any) { r.Root.prune(pod, podschema.Pod()) }
 
 func decode(text string) (Record, error) {
 	if len(text) > MaxBytes {
@@ -96,102 +98,198 @@ func decode(text string) (Record, error) {
 	} else if v != json.Number(version) {
 		return Record{}, fmt.Errorf("version %s, this build knows %s", podschema.Show(v), version)
 	}
-	r := Record{Templates: map[string]string{}, Root: &Place{}}
-	if r.Templates, err = decodeTemplates(written["templates"]); err != nil {
-		return Record{}, err
+	r := Record{Templates: map[string]string{}, Set: map[string]Entry{}}
+	templates, ok := objectIn(written, "templates")
+	if !ok {
+		return Record{}, fmt.Errorf("its templates are %s; an object is expected", podschema.Show(written["templates"]))
 	}
-	if r.Required, err = decodeRequired(written["required"]); err != nil {
-		return Record{}, err
+	for name, hash := range templates {
+		text, ok := hash.(string)
+		if !ok || name == "" {
+			return Record{}, errors.New("a template has no name, or no hash")
+		}
+		r.Templates[name] = text
 	}
-	root, err := decodePlace(written["pod"])
-	if err != nil {
-		return Record{}, err
+	set, ok := objectIn(written, "set")
+	if !ok {
+		return Record{}, fmt.Errorf("its set is %s; an object is expected", podschema.Show(written["set"]))
 	}
-	// Whatever a record says, the base pod keeps its metadata and its spec.
-	for _, section := range []string{"metadata", "spec"} {
-		if p := root.Child(section); p != nil {
-			kept := &Place{Made: p.Made, In: p.In}
-			if p.Made && len(p.Was) > 0 && p.Was[0] == nil {
-				kept.Was = p.Was
-			}
-			r.Root.Set(section, kept)
+	for _, path := range slices.Sorted(maps.Keys(set)) { // the same record gives the same error
+		if r.Set[path], err = decodeEntry(path, set[path]); err != nil {
+			return Record{}, err
 		}
 	}
 	return r, nil
 }
 
-func decodeTemplates(v any) (map[string]string, error) {
-	object, ok := v.(map[string]any)
-	if !ok && v != nil {
-		return nil, fmt.Errorf("its templates are %s; an object is expected", podschema.Show(v))
-	}
-	hashes := make(map[string]string, len(object))
-	for name, hash := range object {
-		text, ok := hash.(string)
-		if !ok || name == "" {
-			return nil, errors.New("a template has no name, or no hash")
-		}
-		hashes[name] = text
-	}
-	return hashes, nil
+// objectIn returns the object in a field, none where nothing is there.
+func objectIn(o map[string]any, name string) (map[string]any, bool) {
+	object, ok := o[name].(map[string]any)
+	return object, ok || o[name] == nil
 }
 
-func decodeRequired(v any) (map[string][]string, error) {
+func decodeEntry(path string, v any) (Entry, error) {
+	if _, err := podschema.ParsePath(path); err != nil {
+		return Entry{}, err
+	}
 	object, ok := v.(map[string]any)
-	if !ok && v != nil {
-		return nil, fmt.Errorf("its required templates are %s; an object is expected", podschema.Show(v))
+	if !ok {
+		return Entry{}, fmt.Errorf("what it says of %s is %s; an object is expected", podschema.Clip(path), podschema.Show(v))
 	}
-	sidecars := make(map[string][]string, len(object))
-	for template, v := range object {
-		items, ok := v.([]any)
-		names := make([]string, len(items))
-		for i, item := range items {
-			name, isText := item.(string)
-			names[i], ok = name, ok && isText
+	var e Entry
+	e.Sum, _ = object["sum"].(string)
+	e.Made = object["made"] == true
+	e.Was, e.Had = object["was"]
+	gone, _ := object["gone"].([]any)
+	for _, v := range gone {
+		pair, _ := v.([]any)
+		if len(pair) != 2 {
+			return Entry{}, fmt.Errorf("an item that is gone from %s has no index", podschema.Clip(path))
 		}
-		if !ok || template == "" {
-			return nil, errors.New("a required template has no name, or no list of sidecars")
+		at, _ := pair[0].(json.Number)
+		index, err := at.Int64()
+		if err != nil || index < 0 {
+			return Entry{}, fmt.Errorf("an item that is gone from %s has the index %s", podschema.Clip(path), podschema.Show(pair[0]))
 		}
-		sidecars[template] = names
+		e.Gone = append(e.Gone, Gone{int(min(index, MaxBytes)), pair[1]})
 	}
-	return sidecars, nil
+	return e, nil
 }
-
-// texts has memory for records, and for values of which there is a digest. What is larger than
-// [MaxBytes] is not kept.
-var texts = sync.Pool{New: func() any { return new([]byte) }}
 
 // Encode returns the annotation's value. The same record gives the same bytes.
 func (r Record) Encode() string {
-	templates := make(map[string]any, len(r.Templates))
+	templates, set := make(map[string]any, len(r.Templates)), make(map[string]any, len(r.Set))
 	for name, hash := range r.Templates {
 		templates[name] = hash
 	}
-	required := make(map[string]any, len(r.Required))
-	for name, sidecars := range r.Required {
-		list := make([]any, len(sidecars))
-		for i, sidecar := range sidecars {
-			list[i] = sidecar
-		}
-		required[name] = list
+	for path, e := range r.Set {
+		set[path] = e.object()
 	}
-	room := texts.Get().(*[]byte)
-	defer texts.Put(room)
-	b := (*room)[:0]
-	if pod, says := r.Root.appendJSON(append(b, `{"pod":`...)); says {
-		b = append(pod, ',')
-	} else {
-		b = append(b, '{')
-	}
-	if len(required) > 0 {
-		b = append(rawjson.Append(append(b, `"required":`...), required), ',')
-	}
-	b = rawjson.Append(append(b, `"templates":`...), templates)
-	if b = append(b, `,"v":`+version+`}`...); cap(b) <= MaxBytes {
-		*room = b
-	}
-	return string(b)
+	return string(podschema.Encode(map[string]any{"v": json.Number(version), "templates": templates, "set": set}))
 }
 
-// Empty reports whether the record says nothing.
-func (r Record) Empty() bool { return len(r.Templates) == 0 && r.Root.Empty() }
+func (e Entry) object() map[string]any {
+	object := map[string]any{}
+	if e.Sum != "" {
+		object["sum"] = e.Sum
+	}
+	if e.Made {
+		object["made"] = true
+	}
+	if e.Had {
+		object["was"] = e.Was
+	}
+	if len(e.Gone) > 0 {
+		gone := make([]any, len(e.Gone))
+		for i, g := range e.Gone {
+			gone[i] = []any{json.Number(fmt.Sprint(g.At)), g.Item}
+		}
+		object["gone"] = gone
+	}
+	return object
+}
+
+// Tree is a record by the segments of its paths. Nil says nothing.
+type Tree struct {
+	Entry *Entry
+	In    map[string]*Tree
+}
+
+// Tree returns the record as a tree.
+func (r Record) Tree() *Tree {
+	root := &Tree{}
+	for text, e := range r.Set {
+		path, err := podschema.ParsePath(text)
+		if err != nil {
+			continue // decoding has refused it
+		}
+		at := root
+		for _, segment := range path.Segments() {
+			if at.In == nil {
+				at.In = map[string]*Tree{}
+			}
+			if at.In[segment] == nil {
+				at.In[segment] = &Tree{}
+			}
+			at = at.In[segment]
+		}
+		at.Entry = &e
+	}
+	// Whatever a record says, the base pod keeps its metadata and its spec.
+	for _, section := range []string{"metadata", "spec"} {
+		if t := root.In[section]; t != nil && t.Entry != nil && !t.Entry.Made {
+			t.Entry = nil
+		}
+	}
+	return root
+}
+
+// Child returns the tree of a segment, nil for none. It works on nil.
+func (t *Tree) Child(segment string) *Tree {
+	if t == nil {
+		return nil
+	}
+	return t.In[podschema.RecordKey(segment)]
+}
+
+// Find returns the items of a list that the tree's segments mean: of several of one key the last.
+func (t *Tree) Find(id podschema.Identity, items []any) map[string]int {
+	if len(t.In) == 0 {
+		return nil
+	}
+	index := make(map[string]int, min(len(t.In), len(items)))
+	if !id.Set() {
+		for i, key := range podschema.KeysIn(id, items, t.In) {
+			// Of several items of one key the one as Pillion wrote it is meant.
+			if e := t.In[key].Entry; e != nil && e.Sum != "" {
+				if was, found := index[key]; found && t.In[key].isAsWritten(id.Elem, items[was]) {
+					continue
+				}
+			}
+			index[key] = i
+		}
+		return index
+	}
+	for i, item := range items {
+		if key, ok := id.Key(item); ok {
+			if key = podschema.RecordKey(key); t.In[key] != nil {
+				index[key] = i
+			}
+		}
+	}
+	return index
+}
+
+func (t *Tree) isAsWritten(elem *podschema.Type, item any) bool {
+	return t.Entry.Sum == Sum(elem, item, t)
+}
+
+// Sum returns the digest of a value that Pillion wrote. That of a container leaves out its image,
+// which has an entry of its own, the mount of the service account's token, and what entries below
+// it say: others' work.
+func Sum(t *podschema.Type, v any, below *Tree) string {
+	container, ok := v.(map[string]any)
+	if !ok || t != nil && !t.IsContainer() && (below == nil || len(below.In) == 0) {
+		return podschema.Digest(t, v)
+	}
+	container = below.object(container, t)
+	if t.IsContainer() {
+		container = maps.Clone(container)
+		// The default of the pull policy depends on the image.
+		if podschema.IsDefault(t, "imagePullPolicy", container) {
+			delete(container, "imagePullPolicy")
+		}
+		delete(container, "image")
+		if mounts, ok := container["volumeMounts"].([]any); ok {
+			container["volumeMounts"] = slices.DeleteFunc(slices.Clone(mounts), isTokenMount)
+		}
+	}
+	return podschema.Digest(t, container)
+}
+
+const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+func isTokenMount(v any) bool {
+	mount, _ := v.(map[string]any)
+	return mount["mountPath"] == tokenPath
+}

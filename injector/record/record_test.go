@@ -1,97 +1,273 @@
 package record_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// drawPlace draws any place that a record can hold.
-func drawPlace(t *rapid.T, depth int) *record.Place {
-	p := &record.Place{
-		Made: rapid.Bool().Draw(t, "made"), Added: rapid.Bool().Draw(t, "added"),
-		Wrote: rapid.SampledFrom([]string{"", "0a1b2c3d", "$"}).Draw(t, "wrote"),
+const statusKey = "pillion.dev/status"
+
+// withStatus returns a pod of YAML with a record.
+func withStatus(t testing.TB, pod, status string) map[string]any {
+	t.Helper()
+	object := fragmenttest.Decode(t, pod)
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		object["metadata"] = metadata
 	}
-	if depth == 3 && rapid.Bool().Draw(t, "was") {
-		p.Was = []any{rapid.SampledFrom([]any{nil, "x", true, map[string]any{"$made": true}}).Draw(t, "value")}
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if annotations == nil {
+		annotations = map[string]any{}
+		metadata["annotations"] = annotations
 	}
-	if depth > 0 {
-		for _, segment := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"spec", "name=web", "$made", "$$", "", "a/b~c", "={}"}), 0, 3, rapid.ID).Draw(t, "segments") {
-			p.Set(segment, drawPlace(t, depth-1))
-		}
-	}
-	return p
+	annotations[statusKey] = status
+	return object
 }
 
-// A segment can be any text: a label's key, a set's item.
-func TestWhatIsEncodedIsDecoded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := record.New("key")
-		spec := r.Root.Enter("spec")
-		spec.Made = true
-		spec.Set("any", drawPlace(t, 3))
-		text := r.Encode()
-		pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"key": text}}, "spec": map[string]any{"any": map[string]any{}}}
-		again, err := record.Parse(pod, "key")
-		if err != nil {
-			t.Fatalf("%v\nof %s", err, text)
+// saying returns a record with these entries.
+func saying(entries string) string { return `{"v":1,"templates":{"t":"h"},"set":{` + entries + `}}` }
+
+func parse(t testing.TB, pod map[string]any) record.Record {
+	t.Helper()
+	rec, err := record.Parse(pod, statusKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testing.T) {
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf(`"spec.a%d": %d`, i, i))
+	}
+	for text, want := range map[string]string{
+		`{`: "decoding it", `{"v":1} x`: "decoding it", `{"v":2}`: "version 2, this build knows 1", `{}`: "no version", `[]`: "decoding it",
+		`{"v":1,"templates":{"":"x"}}`: "no name", `{"v":1,"templates":{"a":1}}`: "no hash", `{"v":1,"templates":["a"]}`: "its templates are", `{"v":1,"set":[]}`: "its set is",
+		saying(`"spec.a":7`): "an object is expected", saying(`"":{}`): "", saying(`"spec..a":{}`): "", saying(`"spec[a":{}`): "", saying(`"spec.a":{"gone":[[1]]}`): "", saying(`"spec.a":{"gone":[["x",{}]]}`): "", saying(`"spec.a":{"gone":[[-1,{}]]}`): "",
+		saying(strings.Join(many, ",")): "an object is expected", saying(`"` + strings.Repeat("a", 100_000) + `":1`): "", saying(`"spec.a":[` + strings.Repeat("1,", 30_000) + `1]`): "an object is expected",
+		`{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`: "more than the 196608 allowed",
+	} {
+		pod := withStatus(t, "{spec: {containers: []}}", text)
+		rec, first := record.Parse(pod, statusKey)
+		if first == nil || !strings.Contains(first.Error(), want) || !strings.Contains(first.Error(), statusKey) || len(first.Error()) > 1000 || !rec.Empty() {
+			t.Errorf("%.60s: %.300v, want %q", text, first, want)
+			continue
 		}
-		if got := again.Encode(); got != text {
-			t.Fatalf("got %s\nof  %s", got, text)
+		for range 20 {
+			if _, again := record.Parse(pod, statusKey); again == nil || again.Error() != first.Error() {
+				t.Fatalf("%.60s: %.200v, and then %.200v", text, first, again)
+			}
+		}
+		if base := rec.Base(pod); strings.Contains(string(podschema.Encode(base)), statusKey) {
+			t.Errorf("%.60s: the base pod still has the annotation: %s", text, podschema.Encode(base))
+		}
+	}
+	pod := withStatus(t, "{}", "")
+	pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = 7
+	if _, err := record.Parse(pod, statusKey); err == nil || !strings.Contains(err.Error(), "it is not text") {
+		t.Error(err)
+	}
+}
+
+func TestAPodWithoutTheStatusAnnotationHasAnEmptyRecord(t *testing.T) {
+	for _, pod := range []map[string]any{{}, {"metadata": nil}, {"metadata": "x"}, {"metadata": map[string]any{"annotations": []any{}}}} {
+		rec, err := record.Parse(pod, statusKey)
+		if err != nil || !rec.Empty() || !reflect.DeepEqual(rec.Base(pod), pod) {
+			t.Errorf("%v: %v, %v, base %v", pod, rec, err, rec.Base(pod))
+		}
+	}
+}
+
+// A key can be any text: a label's, a variable's.
+func TestWhatIsEncodedIsDecoded(t *testing.T) {
+	values := []any{nil, "x", true, json.Number("12345678901234567890"), json.Number("1.10"), []any{}, map[string]any{"sum": "x"}}
+	rapid.Check(t, func(t *rapid.T) {
+		r := record.New(statusKey)
+		for range rapid.IntRange(0, 5).Draw(t, "entries") {
+			path := (*podschema.Path)(nil).Field("spec")
+			for range rapid.IntRange(0, 3).Draw(t, "depth") {
+				if rapid.Bool().Draw(t, "key") {
+					path = path.Key(rapid.OneOf(rapid.SampledFrom([]string{"name=a~b]c", "a.b/c", "~0", "~1", "]", "[", ".", "={}", "containerPort=80,protocol=TCP", "\u2028", "name="}), rapid.StringN(1, 8, -1)).Draw(t, "segment"))
+				} else {
+					path = path.Field(rapid.SampledFrom([]string{"spec", "a", "env"}).Draw(t, "field"))
+				}
+			}
+			e := record.Entry{Sum: rapid.SampledFrom([]string{"", "0a1b"}).Draw(t, "sum"), Made: rapid.Bool().Draw(t, "made"), Had: rapid.Bool().Draw(t, "had")}
+			if e.Had {
+				e.Was = rapid.SampledFrom(values).Draw(t, "was")
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "gone") {
+				e.Gone = append(e.Gone, record.Gone{At: rapid.IntRange(0, 99).Draw(t, "at"), Item: rapid.SampledFrom(values).Draw(t, "item")})
+			}
+			r.Set[path.String()] = e
+		}
+		r.Templates["t"] = "h"
+		text := r.Encode()
+		again, err := record.Parse(map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: text}}}, statusKey)
+		if err != nil || again.Encode() != text || !reflect.DeepEqual(again.Set, r.Set) {
+			t.Fatalf("%v\n%s\nof %s", err, again.Encode(), text)
 		}
 	})
 }
 
-// A place in it that says nothing makes no difference.
-func TestAPlaceThatIsNothingButADigestIsEncodedOneWay(t *testing.T) {
-	for _, in := range []map[string]*record.Place{nil, {"a": {}}, {"a": {In: map[string]*record.Place{"b": {}}}}} {
-		r := record.New("key")
-		r.Root.Set("any", &record.Place{Wrote: "0a1b2c3d", In: in})
-		if got := r.Encode(); !strings.Contains(got, `"any":"0a1b2c3d"`) {
-			t.Errorf("with %d places in it: %s", len(in), got)
-		}
+func TestTheBasePodIsThePodWithoutItsEntries(t *testing.T) {
+	digest := func(typ, value string) string {
+		return podschema.Digest(podschema.At(typ), fragmenttest.Decode(t, value))
 	}
-}
-
-func TestTheBasePodHasNoRecordWhateverTheRecordSays(t *testing.T) {
-	r := record.New("key")
-	r.Root.Enter("metadata").Enter("annotations").Set("key", &record.Place{Was: []any{"forged"}})
-	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"key": r.Encode(), "own": "x"}}}
-	parsed, err := record.Parse(pod, "key")
-	if err != nil {
-		t.Fatal(err)
-	}
-	annotations := parsed.Base(pod)["metadata"].(map[string]any)["annotations"].(map[string]any)
-	if len(annotations) != 1 || annotations["own"] != "x" {
-		t.Errorf("the base pod has the annotations %v", annotations)
-	}
-}
-
-// The reason stands in a warning: the same pod gets the same one.
-func TestTheReasonOfAMalformedRecordIsShortAndAlwaysTheSame(t *testing.T) {
-	var many []string
-	for i := range 20 {
-		many = append(many, fmt.Sprintf(`"%d": %d`, i, i))
-	}
-	for _, text := range []string{
-		`{"v": 1, "pod": {` + strings.Join(many, ", ") + `}}`,
-		`{"v": 1, "pod": {"` + strings.Repeat("a", 100_000) + `": 1}}`,
-		`{"v": 1, "pod": [` + strings.Repeat("1, ", 30_000) + `1]}`,
-		`{"v": 1, "pod": ` + strings.Repeat(`{"a": `, 5_000) + `1` + strings.Repeat("}", 5_000) + `}`,
+	item := digest("spec.containers[].env[]", "{name: A, value: ours}")
+	for name, c := range map[string]struct{ entries, pod, want string }{
+		"a sidecar, whatever became of it":        {`"spec.initContainers":{"made":true},"spec.initContainers[name=s]":{"sum":"0"}`, "spec: {initContainers: [{name: s, image: other}]}", "spec: {}"},
+		"what is made goes only when it is empty": {`"spec.initContainers":{"made":true},"spec.initContainers[name=s]":{"sum":"0"}`, "spec: {initContainers: [{name: s}, {name: own}]}", "spec: {initContainers: [{name: own}]}"},
+		"an empty list that was there":            {`"spec.initContainers":{"made":true,"was":[]},"spec.initContainers[name=s]":{"sum":"0"}`, "spec: {initContainers: [{name: s}]}", "spec: {initContainers: []}"},
+		"a null that was there":                   {`"spec.securityContext":{"made":true,"was":null},"spec.securityContext.runAsUser":{"sum":"0"}`, "spec: {securityContext: {runAsUser: 7}}", "spec: {securityContext: null}"},
+		"a scalar":                                {`"spec.dnsPolicy":{"sum":"0","was":"None"}`, "spec: {dnsPolicy: Default}", "spec: {dnsPolicy: None}"},
+		"a scalar that somebody took away":        {`"spec.dnsPolicy":{"sum":"0","was":"None"}`, "spec: {}", "spec: {dnsPolicy: None}"},
+		"a field that Pillion took away":          {`"spec.hostname":{"was":"h"}`, "spec: {}", "spec: {hostname: h}"},
+		"an item that Pillion took out":           {`"spec.volumes[name=v]":{"gone":[[1,{"name":"v","emptyDir":{}}]]}`, "spec: {volumes: [{name: a}, {name: b}]}", "spec: {volumes: [{name: a}, {name: v, emptyDir: {}}, {name: b}]}"},
+		"one that somebody put back":              {`"spec.volumes[name=v]":{"gone":[[1,{"name":"v","emptyDir":{}}]]}`, "spec: {volumes: [{name: a}, {name: v}, {name: b}]}", "spec: {volumes: [{name: a}, {name: v, emptyDir: {}}, {name: b}]}"},
+		"two of one key":                          {`"spec.containers[name=c].env[name=A]":{"gone":[[0,{"name":"A","value":"1"}],[2,{"name":"A","value":"2"}]]}`, "spec: {containers: [{name: c, env: [{name: B}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: '1'}, {name: B}, {name: A, value: '2'}]}]}"},
+		"of two variables the one as written":     {`"spec.containers[name=c].env[name=A]":{"sum":"` + item + `"}`, "spec: {containers: [{name: c, env: [{name: A, value: ours}, {name: A, value: theirs}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: theirs}]}]}"},
+		"of two variables the last":               {`"spec.containers[name=c].env[name=A]":{"sum":"0"}`, "spec: {containers: [{name: c, env: [{name: A, value: x}, {name: A, value: z}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: x}]}]}"},
+		"a label, its like, and Pillion's own":    {`"metadata.labels[a.b/c]":{"sum":"0"}`, "{metadata: {labels: {a.b/c: x, own: z, pillion.dev/injected: 'true', t.pillion.dev/hash: h}}, spec: {}}", "{metadata: {labels: {own: z}}, spec: {}}"},
+		"an original that has no room":            {`"spec.containers[name=gone].image":{"sum":"0","was":"x"},"spec.a.b.c":{"sum":"0"}`, "spec: {containers: []}", "spec: {containers: []}"},
+		"the pod itself stays":                    {`"spec":{"sum":"0"},"metadata":{"sum":"0","was":"x"}`, "{metadata: {name: p}, spec: {containers: []}}", "{metadata: {name: p}, spec: {containers: []}}"},
 	} {
-		pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"key": text}}}
-		_, first := record.Parse(pod, "key")
-		if first == nil || len(first.Error()) > 1000 {
-			t.Errorf("%.40s: %.2000v", text, first)
+		pod := withStatus(t, c.pod, saying(c.entries))
+		before := string(podschema.Encode(pod))
+		base := parse(t, pod).Base(pod)
+		want := fragmenttest.Decode(t, c.want)
+		if metadata, ok := base["metadata"].(map[string]any); ok && len(metadata) == 0 && want["metadata"] == nil {
+			delete(base, "metadata") // the annotation needed it
 		}
-		for range 20 {
-			if _, again := record.Parse(pod, "key"); again == nil || again.Error() != first.Error() {
-				t.Fatalf("%.40s: %.200v, and then %.200v", text, first, again)
+		if got := string(podschema.Encode(base)); got != string(podschema.Encode(want)) {
+			t.Errorf("%s: %s, want %s", name, got, podschema.Encode(want))
+		}
+		if string(podschema.Encode(pod)) != before {
+			t.Errorf("%s: the pod was changed", name)
+		}
+	}
+}
+
+func TestUninjectLeavesWhatSomebodyChangedWithAWarning(t *testing.T) {
+	sum := func(typ string, v any) string { return record.Sum(podschema.At(typ), v, nil) }
+	container := map[string]any{"name": "s", "image": "s:1"}
+	status := saying(`"spec.dnsPolicy":{"sum":"` + sum("spec.dnsPolicy", "Default") + `","was":"None"},"spec.hostname":{"sum":"` + sum("spec.hostname", "h") + `"},` +
+		`"spec.containers[name=web].env[name=A]":{"sum":"` + sum("spec.containers[].env[]", map[string]any{"name": "A", "value": "x"}) + `"},` +
+		`"spec.initContainers":{"made":true},"spec.initContainers[name=s]":{"sum":"` + sum("spec.containers[]", container) + `"},"spec.initContainers[name=s].image":{"sum":"` + record.Sum(nil, "s:1", nil) + `"}`)
+	pod := withStatus(t, "spec: {dnsPolicy: Default, hostname: other, containers: [{name: web, env: [{name: OWN}, {name: A, value: theirs}]}], initContainers: [{name: s, image: 'mirror/s:1', env: [{name: MORE}]}]}", status)
+	rest, warnings := parse(t, pod).Uninject(pod)
+	if got := string(podschema.Encode(rest["spec"])); got != `{"containers":[{"env":[{"name":"OWN"},{"name":"A","value":"theirs"}],"name":"web"}],"dnsPolicy":"None","hostname":"other","initContainers":[{"env":[{"name":"MORE"}],"image":"mirror/s:1","name":"s"}]}` &&
+		got != `{"containers":[{"env":[{"name":"OWN"},{"name":"A","value":"theirs"}],"name":"web"}],"dnsPolicy":"None","hostname":"other"}` {
+		t.Errorf("%s", got)
+	}
+	text := strings.Join(warnings, "\n")
+	for _, path := range []string{"spec.hostname", "spec.containers[name=web].env[name=A]"} {
+		if !strings.Contains(text, path+": somebody changed it to ") {
+			t.Errorf("no warning of %s in %q", path, warnings)
+		}
+	}
+	if strings.Contains(text, "dnsPolicy") {
+		t.Errorf("warnings %q", warnings)
+	}
+}
+
+// A sidecar's digest leaves out its image, the token's mount, API defaults, and what entries below it say.
+func TestTheDigestOfASidecarIsOfWhatItsTemplateSays(t *testing.T) {
+	typ := podschema.At("spec.containers[]")
+	below := func(entries string) *record.Tree {
+		pod := withStatus(t, "{}", saying(entries))
+		return parse(t, pod).Tree().Child("spec").Child("containers").Child("name=s")
+	}
+	base := record.Sum(typ, fragmenttest.Decode(t, "{name: s, image: 's:1', env: [{name: A, value: x}], resources: {limits: {cpu: 1}}}"), nil)
+	for text, c := range map[string]struct {
+		entries string
+		same    bool
+	}{
+		"{name: s, image: 'mirror/s:2', env: [{name: A, value: x}], resources: {limits: {cpu: 1000m}}}": {"", true},
+		"{name: s, image: 's:1', imagePullPolicy: IfNotPresent, terminationMessagePath: /dev/termination-log, env: [{name: A, value: x}], resources: {limits: {cpu: 1}}, volumeMounts: [{name: kube-api-access-a, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}": {"", true},
+		"{name: s, image: 's:1', env: [{name: A, value: x}, {name: ALL, value: z}], resources: {limits: {cpu: 1}}}":   {`"spec.containers[name=s].env[name=ALL]":{"sum":"0"}`, true},
+		"{name: s, image: 's:1', env: [{name: A, value: z}], resources: {limits: {cpu: 1}}}":                          {`"spec.containers[name=s].env[name=A]":{"sum":"0","was":{"name":"A","value":"x"}}`, true},
+		"{name: s, image: 's:1', env: [{name: A, value: x}, {name: ALL, value: z}], resources: {limits: {cpu: 1}} }":  {"", false},
+		"{name: s, image: 's:1', env: [{name: A, value: z}], resources: {limits: {cpu: 1}} }":                         {"", false},
+		"{name: s, image: 's:1', imagePullPolicy: Always, env: [{name: A, value: x}], resources: {limits: {cpu: 1}}}": {"", false},
+	} {
+		if same := record.Sum(typ, fragmenttest.Decode(t, text), below(c.entries)) == base; same != c.same {
+			t.Errorf("%s with %s: the same digest: %v", text, c.entries, same)
+		}
+	}
+}
+
+func TestTheLabelsOfAPodSayWhatItsRecordSays(t *testing.T) {
+	r := record.New(statusKey)
+	r.Templates = map[string]string{"a": "0123456789abcdef", "b": "short", "gone": "x"}
+	if got := fmt.Sprint(r.Labels([]string{"a", "b"})); got != "map[a.pillion.dev/hash:0123456789 b.pillion.dev/hash:short pillion.dev/injected:true]" {
+		t.Error(got)
+	}
+	pod := fragmenttest.Decode(t, "metadata: {labels: {pillion.dev/injected: 'true', a.pillion.dev/hash: '0123456789', b.pillion.dev/hash: other, c.pillion.dev/hash: x, other.dev/hash: x, a.b.pillion.dev/hash: x}}")
+	if got := fmt.Sprint(r.Untrue(pod)); got != "[b.pillion.dev/hash c.pillion.dev/hash]" {
+		t.Error(got)
+	}
+	if got := fmt.Sprint(record.LabelKeysOf(statusKey).Without(pod)["metadata"]); got != "map[labels:map[a.b.pillion.dev/hash:x other.dev/hash:x]]" {
+		t.Error(got)
+	}
+}
+
+// FuzzRecord reads any text of a status annotation of any pod: it ends in an error that is short, or in a record that
+// is written as it is read; and the base pod has no record.
+func FuzzRecord(f *testing.F) {
+	const pod = `{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"web","env":[{"name":"A","value":"x"},{"name":"A"}]}],"volumes":[{"name":"v","projected":{"sources":[{"secret":{"name":"s"}}]}}],"tolerations":[{"key":"a"}]}}`
+	for _, entries := range []string{
+		`"spec.containers[name=web]":{"sum":"0"},"spec":{"made":true},"spec.a":{"was":1},"spec.tolerations[0a]":{"gone":[[1,{}]]}`, `"spec.containers[name=web].env[name=A]":{"was":null,"gone":[[0,7],[9,{"name":"A"}]]}`,
+		`"metadata.labels[a]":{"sum":"0","was":[]},"metadata.labels":{"made":true,"was":null},"metadata":{"made":true}`, `"spec.volumes[name=v].projected.sources[0]":{"sum":""}`, `"spec.containers":{"was":null}`,
+	} {
+		f.Add(pod, saying(entries))
+	}
+	f.Add(`{"metadata":null}`, `{"v":1,"templates":null}`)
+	f.Fuzz(func(t *testing.T, podText, status string) {
+		pod, err := podschema.DecodeObject([]byte(podText))
+		if err != nil || len(podText)+len(status) > 4<<10 {
+			return
+		}
+		metadata, ok := pod["metadata"].(map[string]any)
+		if !ok {
+			metadata = map[string]any{}
+			pod["metadata"] = metadata
+		}
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			annotations[statusKey] = status
+		} else {
+			metadata["annotations"] = map[string]any{statusKey: status}
+		}
+		before := string(podschema.Encode(pod))
+		rec, err := record.Parse(pod, statusKey)
+		if err != nil && (len(err.Error()) > 1000 || !rec.Empty()) {
+			t.Fatalf("%d bytes: %.200v, %v", len(err.Error()), err, rec)
+		}
+		base := rec.Base(pod)
+		rec.Uninject(pod)
+		if string(podschema.Encode(pod)) != before {
+			t.Fatalf("the pod was changed to %s", podschema.Encode(pod))
+		}
+		if again, _ := record.Parse(base, statusKey); !again.Empty() {
+			t.Fatalf("the base pod has a record: %s", podschema.Encode(base))
+		}
+		if err == nil {
+			text := rec.Encode()
+			again, err := record.Parse(map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: text}}}, statusKey)
+			if err != nil && len(text) <= record.MaxBytes || err == nil && again.Encode() != text {
+				t.Fatalf("%v: %s is read as %s", err, text, again.Encode())
 			}
 		}
-	}
+	})
 }

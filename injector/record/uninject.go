@@ -7,54 +7,47 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Uninject returns the pod without what Pillion put in, as [Record.Base] does,
-// but values that somebody changed since stay as they are, each with a warning.
-// An item that Pillion added as a whole, such as a sidecar, goes with all that
+// Uninject returns the pod without what Pillion put in, as [Record.Base] does, but a value that somebody
+// changed since stays as it is, with a warning. A container that Pillion added goes with all that
 // others made of it.
 func (r Record) Uninject(pod map[string]any) (map[string]any, []string) {
-	kept := Record{Templates: r.Templates, Root: r.Root.Clone(), key: r.key}
+	left := r.Clone()
 	var warnings []string
-	kept.Root.keepChanged(pod, podschema.Pod(), nil, &warnings)
+	r.Tree().changed(pod, podschema.Pod(), nil, func(path *podschema.Path, v any) {
+		delete(left.Set, path.String())
+		warnings = append(warnings, fmt.Sprintf("%s: somebody changed it to %s since it was injected, so it stays", path.Readable(), podschema.Show(v)))
+	})
 	slices.Sort(warnings)
-	return kept.Base(pod), warnings
+	return left.Base(pod), warnings
 }
 
-// keepChanged takes the places out of p whose values somebody changed.
-func (p *Place) keepChanged(v any, t *podschema.Type, path []string, warnings *[]string) {
-	if len(p.In) == 0 {
-		return
-	}
-	var values map[string]any
-	at := func(segment string) (any, *podschema.Type) { return values[segment], t.Child(segment) }
-	switch w := v.(type) {
+// changed calls found for each value that is not as Pillion wrote it.
+func (t *Tree) changed(v any, typ *podschema.Type, path *podschema.Path, found func(*podschema.Path, any)) {
+	switch v := v.(type) {
 	case map[string]any:
-		values = w
+		for name, child := range t.In {
+			if value := v[name]; value != nil {
+				child.changedAt(value, typ.Child(name), path.In(typ, name), found)
+			}
+		}
 	case []any:
-		id, ok := t.Identity()
+		id, ok := typ.Identity()
 		if !ok {
 			return
 		}
-		index := Match(p, id, w, p.In)
-		at = func(segment string) (any, *podschema.Type) {
-			i, ok := index[segment]
-			if !ok {
-				return nil, nil
-			}
-			return w[i], id.Elem
+		for key, i := range t.Find(id, v) {
+			t.In[key].changedAt(v[i], id.Elem, path.Key(key), found)
 		}
-	default:
-		return
 	}
-	for segment, child := range p.In {
-		value, vt := at(segment)
-		here := append(path[:len(path):len(path)], segment)
-		switch {
-		case value == nil:
-		case child.Wrote != "" && vt.IsOneAddition() && Digest(vt, value) != child.Wrote:
-			p.Forget(segment)
-			*warnings = append(*warnings, fmt.Sprintf("%s: somebody changed it to %s since it was injected, so it stays", podschema.Readable(here), podschema.Show(value)))
-		case !child.Owns():
-			child.keepChanged(value, vt, here, warnings)
+}
+
+func (t *Tree) changedAt(v any, typ *podschema.Type, path *podschema.Path, found func(*podschema.Path, any)) {
+	switch e := t.Entry; {
+	case e != nil && e.Sum != "" && typ.IsOneAddition():
+		if Sum(typ, v, t) != e.Sum {
+			found(path, v)
 		}
+	case e == nil || e.Made:
+		t.changed(v, typ, path, found)
 	}
 }

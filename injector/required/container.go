@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/injector/merge"
-	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -14,15 +13,18 @@ type sidecar struct {
 	*comparison
 	template string
 	allowed  Allowed
-	at       []string
+	at       *podschema.Path
 	want, is map[string]any
-	record   *record.Place
 }
 
-// container compares a sidecar of a required template, field by field. Rendered
-// is the sidecar as the template renders it, w as the plan wants it.
-func (c *comparison) container(template string, rendered, w, p any, r *record.Place, at []string) {
-	s := sidecar{comparison: c, template: template, allowed: c.allowed(template), at: at, want: withRenderedToken(objectOf(rendered), objectOf(w)), is: objectOf(p), record: r}
+// container compares a sidecar of a required template, field by field, with the one that the pod has.
+func (r *comparison) container(it ownItem, want, is map[string]any) {
+	s := sidecar{comparison: r, template: it.template, allowed: r.allowed[it.template], at: it.path(), want: want, is: is}
+	if it.node.Field("volumeMounts").Item("mountPath="+merge.TokenPath) == nil {
+		// The template does not render the token's mount. Whether the pod has it is the API server's business.
+		s.want = maps.Clone(want)
+		s.want["volumeMounts"] = merge.WithoutToken(want["volumeMounts"])
+	}
 	names := slices.Sorted(maps.Keys(s.want))
 	for name := range s.is {
 		if _, ok := s.want[name]; !ok {
@@ -35,20 +37,6 @@ func (c *comparison) container(template string, rendered, w, p any, r *record.Pl
 	}
 }
 
-// withRenderedToken returns the wanted container without a mount at the token's
-// path that the template does not render. The pod may have declared the sidecar
-// itself, and then the plan leaves such a mount alone, whatever it mounts.
-func withRenderedToken(rendered, wanted map[string]any) map[string]any {
-	mounts, _ := rendered["volumeMounts"].([]any)
-	if len(merge.WithoutToken(mounts)) < len(mounts) {
-		return wanted
-	}
-	without := map[string]any{}
-	maps.Copy(without, wanted)
-	without["volumeMounts"] = merge.WithoutToken(wanted["volumeMounts"])
-	return without
-}
-
 func (s sidecar) field(name string) {
 	t := podschema.At("spec.containers[]").Child(name)
 	want, is := s.want[name], s.is[name]
@@ -56,12 +44,12 @@ func (s sidecar) field(name string) {
 	switch name {
 	case "image":
 		if image, _ := is.(string); !same && !s.allowed.AllowsImage(image) {
-			s.wrong(name, t, want, "is %s; must be %s, or an image that the template's spec.verify.images allows", podschema.Show(is), podschema.Show(want))
+			s.wrong(name, "is %s; must be %s, or an image that the template's spec.verify.images allows", podschema.Show(is), podschema.Show(want))
 		}
 	case "imagePullPolicy":
 		// The plugin AlwaysPullImages sets Always.
 		if !same && is != "Always" {
-			s.differsFrom(name, t, want, is)
+			s.differsFrom(name, want, is)
 		}
 	case "env":
 		s.items(name, t, func(item map[string]any) bool {
@@ -75,20 +63,20 @@ func (s sidecar) field(name string) {
 		})
 	case "resources":
 		if !same && !s.allowed.AllowsResources() {
-			s.wrong(name, t, want, "is %s; must be %s (if a LimitRange or another webhook sets it, set it in the template, or allow it with spec.verify.allow.resources)",
+			s.wrong(name, "is %s; must be %s (if a LimitRange or another webhook sets it, set it in the template, or allow it with spec.verify.allow.resources)",
 				podschema.Show(is), podschema.Show(want))
 		}
 	case "livenessProbe", "readinessProbe", "startupProbe":
 		if !same && (!s.allowed.AllowsProbes() || objectOf(is)["exec"] != nil) {
-			s.differsFrom(name, t, want, is)
+			s.differsFrom(name, want, is)
 		}
 	case "ports":
 		if !same && !podschema.Equal(t, s.withHostPorts(want), is) {
-			s.differsFrom(name, t, want, is)
+			s.differsFrom(name, want, is)
 		}
 	default:
 		if !same {
-			s.differsFrom(name, t, want, is)
+			s.differsFrom(name, want, is)
 		}
 	}
 }
@@ -102,21 +90,19 @@ func (s sidecar) alone(name string, v any) map[string]any {
 	return c
 }
 
-func (s sidecar) differsFrom(name string, t *podschema.Type, want, is any) {
+func (s sidecar) differsFrom(name string, want, is any) {
 	switch {
 	case want == nil:
-		s.wrong(name, t, want, "is %s, but the template does not set it", podschema.Show(is))
+		s.wrong(name, "is %s, but the template does not set it", podschema.Show(is))
 	case is == nil:
-		s.wrong(name, t, want, "is missing")
+		s.wrong(name, "is missing")
 	default:
-		s.wrong(name, t, want, "is %s; must be %s", podschema.Show(is), podschema.Show(want))
+		s.wrong(name, "is %s; must be %s", podschema.Show(is), podschema.Show(want))
 	}
 }
 
-func (s sidecar) wrong(name string, t *podschema.Type, want any, format string, args ...any) {
-	r := s.record.Child(name)
-	since := r != nil && want != nil && r.Same(record.Whole(nil, t, want)) || r == nil && want == nil && s.record.Owns()
-	s.differs(s.template, append(s.at[:len(s.at):len(s.at)], name), since, format, args...)
+func (s sidecar) wrong(name, format string, args ...any) {
+	s.differs(s.template, s.at.Field(name), format, args...)
 }
 
 // items compares a list of the sidecar. Allowed items may be added and changed.
@@ -131,60 +117,79 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 		}
 	}
 	found := map[string]bool{}
-	at := append(s.at[:len(s.at):len(s.at)], name)
+	at := s.at.Field(name)
+	if name == "env" {
+		s.order(id, at, wanted, items)
+	}
 	for _, item := range items {
 		key, ok := id.Key(item)
 		w, rendered := want[key]
-		here := append(at[:len(at):len(at)], key)
 		found[key] = true
-		r := s.record.Child(name).Child(key)
 		switch {
 		case !ok:
-			s.differs(s.template, at, false, "has an item without a name, %s", podschema.Show(item))
+			s.differs(s.template, at, "has an item without a name, %s", podschema.Show(item))
 		case rendered && podschema.Equal(id.Elem, item, w), allowed(objectOf(item)):
 		case rendered:
-			s.differs(s.template, here, r != nil && r.Same(record.OfItem(nil, id, w)), "is %s; must be %s", podschema.Show(item), podschema.Show(w))
+			s.differs(s.template, at.Key(key), "is %s; must be %s", podschema.Show(item), podschema.Show(w))
 		default:
-			// The template does not render the token's mount, but Pillion may have written it.
-			later := r == nil || objectOf(item)["mountPath"] == tokenPath
-			s.differs(s.template, here, later && s.record.Owns(), "is present, but the template does not render it")
+			s.differs(s.template, at.Key(key), "is present, but the template does not render it")
 		}
 	}
 	for _, item := range wanted {
 		if key, ok := id.Key(item); ok && !found[key] {
-			s.differs(s.template, append(at[:len(at):len(at)], key), s.record.Child(name).Child(key) != nil, "is missing")
+			s.differs(s.template, at.Key(key), "is missing")
 		}
 	}
 }
 
-const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
+// order compares the order of variables: $(NAME) stands for one that comes earlier.
+func (s sidecar) order(id podschema.Identity, at *podschema.Path, wanted, items []any) {
+	place := map[string]int{}
+	for i, item := range wanted {
+		if key, ok := id.Key(item); ok {
+			place[key] = i
+		}
+	}
+	last, seen := -1, map[string]bool{}
+	for _, item := range items {
+		key, _ := id.Key(item)
+		i, rendered := place[key]
+		if !rendered || seen[key] {
+			continue
+		}
+		if i < last {
+			s.differs(s.template, at.Key(key), "must come before %s", nameOf(wanted[last]))
+			return
+		}
+		last, seen[key] = i, true
+	}
+}
 
 // isToken reports whether a mount is the one that the API server's ServiceAccount
 // plugin adds: of a projected volume with the token, the cluster's CA and the
 // namespace, and nothing else.
-func (c *comparison) isToken(mount map[string]any) bool {
-	if mount["mountPath"] != tokenPath || mount["readOnly"] != true || len(mount) != 3 {
+func (r *comparison) isToken(mount map[string]any) bool {
+	if mount["mountPath"] != merge.TokenPath || mount["readOnly"] != true || len(mount) != 3 {
 		return false
 	}
 	name, _ := mount["name"].(string)
-	return c.tokenVolumes()[name]
+	return r.tokenVolumes()[name]
 }
 
 // tokenVolumes returns the names of the pod's volumes that the plugin adds. Of several
 // volumes of one name the first counts.
-func (c *comparison) tokenVolumes() map[string]bool {
-	if c.tokens != nil {
-		return c.tokens
+func (r *comparison) tokenVolumes() map[string]bool {
+	if r.tokens != nil {
+		return r.tokens
 	}
-	c.tokens = map[string]bool{}
-	volumes, _ := objectOf(c.pod["spec"])["volumes"].([]any)
-	for _, v := range volumes {
+	r.tokens = map[string]bool{}
+	for _, v := range listOf(objectOf(r.pod["spec"])["volumes"]) {
 		name, _ := objectOf(v)["name"].(string)
-		if _, earlier := c.tokens[name]; !earlier {
-			c.tokens[name] = merge.IsTokenVolume(v)
+		if _, earlier := r.tokens[name]; !earlier {
+			r.tokens[name] = merge.IsTokenVolume(v)
 		}
 	}
-	return c.tokens
+	return r.tokens
 }
 
 // withHostPorts is a list of ports as the API server writes it in a pod with

@@ -1,12 +1,17 @@
-// Package required compares a final pod with what the required templates want
-// in it.
+// Package required has the law of required templates: merging them into a final pod changes nothing.
 //
-// In: the plan, the final pod, the record that the pod came with, and what each
-// template's spec.verify allows. Out: a [Difference] for each place that is not
-// as it has to be. The comparison is strict: a sidecar of a required template
-// has every field as rendered and no other field, but for the API's defaults,
-// what the API server's own admission adds, and what spec.verify allows. In other
-// containers nothing hides what it mounts, and nothing else mounts its volumes.
+// [Required] merges the required templates, in order, into the pod as all else has left it. A mutating
+// webhook sends what it adds. A validating webhook refuses a pod to which it would add something, or
+// that contradicts a template. Update is by the same function: an update may add no difference.
 //
-// May import: merge, record, templates/podschema. No net/http and no client.
+// In: a pod, the required templates, each with a function that renders it, and the sidecars that other
+// templates of the cluster rendered in this request. Out: a [Result]. Nothing here reads the record:
+// whoever creates a pod can forge it.
+//
+//	required.go   the function
+//	container.go  a sidecar of the pod is as the template renders it, but for what spec.verify accepts
+//	mounts.go     nothing hides what a template mounts, and no other container mounts its volumes
+//
+// May import: merge, apply, record (its type, for apply), templates/fragment, templates/podschema,
+// templates/directive. No net/http and no client.
 package required

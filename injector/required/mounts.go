@@ -4,7 +4,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -43,46 +42,28 @@ func (m Mount) segments() []string {
 	return strings.Split(clean, "/")
 }
 
-// mounts finds mounts, in containers that no required template renders, of volumes that one
-// renders, and those that hide what one mounts there.
-func (c *comparison) mounts(spec *merge.Change) {
-	volumes := map[string]string{} // by name: the required template that renders it
-	for key, name := range c.wanted(spec.Child("volumes")) {
-		volumes[strings.TrimPrefix(key, "name=")] = name
+// The kubelet mounts a file of its own at this path, which the container may write.
+const messagesField, messagesDefault = "terminationMessagePath", "/dev/termination-log"
+
+// mounts finds mounts, in containers that no required template renders, of volumes that one renders,
+// and those that hide what a template mounts there.
+func (r *comparison) mounts() {
+	own := map[string]bool{}
+	for _, it := range r.wanted.items {
+		own[it.list+"/"+it.key] = true
 	}
-	podSpec := objectOf(c.pod["spec"])
 	for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		containers, _ := podSpec[list].([]any)
-		for _, v := range containers {
-			if c.interrupted() {
-				return
-			}
+		for _, v := range listOf(objectOf(r.result.Pod["spec"])[list]) {
 			container := objectOf(v)
 			name, _ := container["name"].(string)
-			change := spec.Child(list).Child("name=" + name)
-			if change != nil && change.Desired() != nil && c.template(change) != "" {
-				continue // a sidecar of a required template, which is compared field by field
+			if r.ctx.Err() != nil {
+				return
 			}
-			c.mountsOf(container, change, volumes, []string{"spec", list, "name=" + name})
-		}
-	}
-}
-
-// wanted returns the keys of the items that required templates want in a list, each with
-// its template.
-func (c *comparison) wanted(list *merge.Change) map[string]string {
-	items := map[string]string{}
-	if list == nil {
-		return items
-	}
-	for key, change := range list.In {
-		if desired := change.Desired(); desired != nil && !desired.Gone {
-			if template := c.template(change); template != "" {
-				items[key] = template
+			if !own[list+"/name="+name] { // the others are compared field by field
+				r.mountsOf(container, r.wanted.mounts[name], specPath.Field(list).Key("name="+name))
 			}
 		}
 	}
-	return items
 }
 
 // given is a mount that a required template wants.
@@ -97,13 +78,12 @@ type directory struct {
 	below  map[string]*directory
 }
 
-func (c *comparison) mountsOf(container map[string]any, change *merge.Change, volumes map[string]string, at []string) {
-	wanted := map[string]map[string]string{"volumeMounts": c.wanted(change.Child("volumeMounts")), "volumeDevices": c.wanted(change.Child("volumeDevices"))}
+func (r *comparison) mountsOf(container map[string]any, wanted map[string]string, at *podschema.Path) {
 	var root directory
 	var first given // the first that a template mounts below the root
 	var others []Mount
 	for _, m := range MountsOf(container) {
-		template := wanted[m.list][m.key]
+		template := wanted[m.list+"/"+m.key]
 		if template == "" {
 			others = append(others, m)
 			continue
@@ -120,7 +100,7 @@ func (c *comparison) mountsOf(container map[string]any, change *merge.Change, vo
 			d = d.below[segment]
 		}
 		for _, same := range d.mounts {
-			c.hidden(same, m, at)
+			r.hidden(same, m, at)
 		}
 		d.mounts = append(d.mounts, g)
 		if d != &root && first.template == "" {
@@ -128,39 +108,37 @@ func (c *comparison) mountsOf(container map[string]any, change *merge.Change, vo
 		}
 	}
 	for _, m := range others {
-		here := append(at[:len(at):len(at)], m.list, m.key)
-		if c.isToken(m.item) {
+		here := at.Field(m.list).Key(m.key)
+		if r.isToken(m.item) {
 			continue
 		}
-		if template := volumes[m.Volume]; template != "" && !c.allowed(template).AllowsMount(m.Path) {
-			c.differs(template, here, false,
+		if template := r.wanted.volumes[m.Volume]; template != "" && !r.allowed[template].AllowsMount(m.Path) {
+			r.differs(template, here,
 				"mounts the volume %s, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template can allow the path)", m.Volume)
 			continue
 		}
-		c.hides(m, &root, first, at, here)
+		r.hides(m, &root, first, at, here)
 	}
-	// The kubelet mounts a file of its own there, which the container may write.
-	const field, byDefault = "terminationMessagePath", "/dev/termination-log"
-	if messages, _ := container[field].(string); messages != "" && messages != byDefault && c.template(change.Child(field)) == "" {
-		c.hides(Mount{Path: messages}, &root, first, at, append(at[:len(at):len(at)], field))
+	if messages, _ := container[messagesField].(string); messages != "" && messages != messagesDefault && wanted[messagesField] == "" {
+		r.hides(Mount{Path: messages}, &root, first, at, at.Field(messagesField))
 	}
 }
 
-// hides finds what required templates mount where a mount of others stands, above it and,
-// for the root, below it. The container is at the place at, and the mount here.
-func (c *comparison) hides(m Mount, d *directory, first given, at, here []string) {
+// hides finds what required templates mount where a mount of others stands, above it and, for the root,
+// below it. The container is at the place at, and the mount here.
+func (r *comparison) hides(m Mount, d *directory, first given, at, here *podschema.Path) {
 	segments := m.segments()
 	if len(segments) == 0 && first.template != "" {
-		c.differs(first.template, here, false, "is above %s, and would hide the template's mount: mount it elsewhere", podschema.Clip(first.Path))
+		r.differs(first.template, here, "is above %s, and would hide the template's mount: mount it elsewhere", podschema.Clip(first.Path))
 		return
 	}
 	for i := 0; d != nil; i++ {
 		for _, g := range d.mounts {
 			switch {
 			case i == len(segments):
-				c.hidden(g, m, at)
-			case !c.allowed(g.template).AllowsMount(m.Path):
-				c.differs(g.template, here, false,
+				r.hidden(g, m, at)
+			case !r.allowed[g.template].AllowsMount(m.Path):
+				r.differs(g.template, here,
 					"is below %s, and would hide a part of the template's mount: mount it elsewhere (spec.verify.allow.volumeMounts of the template can allow the path)", podschema.Clip(g.Path))
 			}
 		}
@@ -172,6 +150,6 @@ func (c *comparison) hides(m Mount, d *directory, first given, at, here []string
 }
 
 // hidden notes a mount of the same path, written another way, over one that a template wants.
-func (c *comparison) hidden(g given, by Mount, at []string) {
-	c.differs(g.template, append(at[:len(at):len(at)], g.list, g.key), false, "is mounted over by a mount at %q", by.Path)
+func (r *comparison) hidden(g given, by Mount, at *podschema.Path) {
+	r.differs(g.template, at.Field(g.list).Key(g.key), "is mounted over by a mount at %q", by.Path)
 }

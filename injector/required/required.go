@@ -3,12 +3,16 @@ package required
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -21,192 +25,342 @@ type Allowed interface {
 	AllowsProbes() bool
 }
 
-// Difference is one way in which a pod is not what a required template makes of
-// it.
+// Own tells which containers and volumes are a template's, for whatever pod.
+type Own interface {
+	Container(list, name string) bool
+	Volume(name string) bool
+}
+
+// Template is a template that is required of the pod.
+type Template struct {
+	Name string
+	// Render renders the template for the pod as the required templates before left it. Its error ends
+	// [Required].
+	Render func(pod map[string]any) (Rendering, error)
+}
+
+// Rendering is the version of a template that the pod gets, rendered for it.
+type Rendering struct {
+	// Fragment is nil if the template gives the pod nothing.
+	Fragment         *fragment.Node
+	KeepPodResources bool
+	Allowed          Allowed
+}
+
+// Difference is one way in which a pod is not what a required template makes of it.
 type Difference struct {
 	Template string
-	// Path is where, as people write it, and Text what is wrong there.
-	Path, Text string
-	// Since: the record says that Pillion wrote the place as it is wanted, so
-	// somebody changed it since, unless the record is forged.
-	Since bool
+	Path     *podschema.Path
+	// Text says what is wrong there.
+	Text string
 }
 
 // String returns the difference as a part of a sentence.
-func (d Difference) String() string {
-	return d.Path + " " + d.Text
+func (d Difference) String() string { return d.Path.Readable() + " " + d.Text }
+
+// Result is what the required templates say of a pod.
+type Result struct {
+	// Pod has what they add, by Operations.
+	Pod        map[string]any
+	Operations []patch.Operation
+	// Writes are what each template adds, for the record.
+	Writes map[string][]merge.Write
+	// Missing is what they add, and Differences what contradicts them. The pod is verified if there are
+	// neither.
+	Missing, Differences []Difference
 }
 
-// Differences compares the pod with what the required templates of the plan
-// want. Rec is the record that the pod came with; it decides nothing. The
-// differences come in the order of the pod's fields, those of mounts that hide others last.
-// The error is the context's, which has ended.
-func Differences(ctx context.Context, plan merge.Plan, pod map[string]any, rec record.Record, allowed func(template string) Allowed) ([]Difference, error) {
-	c := &comparison{ctx: ctx, pod: pod, allowed: allowed, required: map[string]bool{}}
-	for _, f := range plan.Fragments {
-		c.required[f.Template] = f.Required
+// Strip returns the pod without the own containers and volumes of the templates. The pod is not
+// modified.
+func Strip(pod map[string]any, own []Own) map[string]any {
+	spec, ok := pod["spec"].(map[string]any)
+	if !ok || len(own) == 0 {
+		return pod
 	}
-	c.walk(podschema.Pod(), plan.Root, plan.Pod, pod, rec.Root, nil)
-	c.mounts(plan.Root.Child("spec"))
-	return c.found, c.err
-}
-
-type comparison struct {
-	ctx      context.Context
-	err      error // the context's, once it has ended: nothing counts any more
-	pod      map[string]any
-	tokens   map[string]bool // the pod's volumes of a service account's token, by name
-	allowed  func(template string) Allowed
-	required map[string]bool
-	found    []Difference
-}
-
-// interrupted reports whether the context has ended.
-func (c *comparison) interrupted() bool {
-	if c.err == nil {
-		c.err = c.ctx.Err()
-	}
-	return c.err != nil
-}
-
-func (c *comparison) differs(template string, at []string, since bool, format string, args ...any) {
-	c.found = append(c.found, Difference{Template: template, Path: podschema.Readable(at), Text: fmt.Sprintf(format, args...), Since: since})
-}
-
-// template returns the required template that wants a change, "" for none. Nil is no change.
-func (c *comparison) template(change *merge.Change) string {
-	if change == nil {
-		return ""
-	}
-	for _, name := range change.Templates {
-		if c.required[name] {
-			return name
+	stripped := maps.Clone(spec)
+	for _, list := range []string{"initContainers", "containers", "volumes"} {
+		items := listOf(spec[list])
+		left := slices.DeleteFunc(slices.Clone(items), func(v any) bool {
+			name, _ := objectOf(v)["name"].(string)
+			return slices.ContainsFunc(own, func(o Own) bool {
+				return list == "volumes" && o.Volume(name) || list != "volumes" && o.Container(list, name)
+			})
+		})
+		if len(left) < len(items) {
+			stripped[list] = left
 		}
 	}
-	return ""
+	if maps.EqualFunc(stripped, spec, func(a, b any) bool { return len(listOf(a)) == len(listOf(b)) }) {
+		return pod
+	}
+	pod = maps.Clone(pod)
+	pod["spec"] = stripped
+	return pod
 }
 
-// walk compares the places in a value of type t: w is it as wanted, p as it is.
-func (c *comparison) walk(t *podschema.Type, change *merge.Change, w, p any, r *record.Place, at []string) {
-	id, keyed := t.Identity()
-	wanted, isList := w.([]any)
-	if isList && keyed {
-		c.list(id, change, wanted, p, r, at)
-		return
+// Required merges the required templates, in order, into a pod as all else has left it. Own are the
+// containers and volumes of all of them: they see the pod without these. Base is the pod without
+// any template, for the places of items that go. Writers say what other templates wrote, so that a
+// difference names them. The error is that of a Render, a merge's, or that of the context.
+func Required(ctx context.Context, base, pod map[string]any, all []Template, own []Own, writers *merge.Writers) (Result, error) {
+	r := &comparison{ctx: ctx, pod: pod, allowed: map[string]Allowed{}, wanted: wanted{mounts: map[string]map[string]string{}, volumes: map[string]string{}}}
+	r.result = Result{Pod: pod, Writes: map[string][]merge.Write{}}
+	merged, w := Strip(pod, own), &merge.Writers{}
+	if writers != nil {
+		w = writers.Copy()
 	}
-	wo, _ := w.(map[string]any)
-	po, _ := p.(map[string]any)
-	for _, name := range change.Segments() {
-		here := append(at[:len(at):len(at)], name)
-		value, have := po[name]
-		c.place(t.Child(name), change.In[name], wo[name], value, have && value != nil, r.Child(name), here)
-	}
-}
-
-// place compares one field or item, and the places in it.
-func (c *comparison) place(t *podschema.Type, change *merge.Change, w, p any, have bool, r *record.Place, at []string) {
-	template := c.template(change)
-	desired := change.Desired()
-	if template == "" || desired == nil {
-		c.walk(t, change, w, p, r, at)
-		return
-	}
-	since := r.Owns() && r.Same(record.Whole(nil, t, desired.Value))
-	switch {
-	case desired.Gone && have:
-		c.differs(template, at, false, "is present, but the template removes it")
-	case desired.Gone:
-	case !have && (desired.Value == nil || change.Do == merge.Nothing && w == nil):
-		// The template wants the default that an absent value means.
-	case !have:
-		c.differs(template, at, since, "is missing")
-	case t.IsContainer():
-		c.container(template, desired.Value, w, p, r, at)
-	case !podschema.Equal(t, p, w) && !podschema.Equal(t, p, desired.Value):
-		c.differs(template, at, since, "is %s; must be %s", podschema.Show(p), podschema.Show(desired.Value))
-	default:
-		c.walk(t, change, w, p, r, at)
-	}
-}
-
-// list compares the items of a list. All items of one key have to be as wanted:
-// an environment may have a variable twice. Where a template appends to a variable, the
-// last one has to be.
-func (c *comparison) list(id podschema.Identity, change *merge.Change, wanted []any, p any, r *record.Place, at []string) {
-	items, _ := p.([]any)
-	index := podschema.IndexIn(id, wanted, change.In)
-	byKey := map[string][]any{}
-	for i, key := range podschema.KeysIn(id, items, change.In) {
-		byKey[key] = append(byKey[key], items[i])
-	}
-	for _, key := range change.Segments() {
-		if c.interrupted() {
-			return
+	for _, t := range all {
+		rendering, err := t.Render(merged)
+		if err != nil {
+			return Result{}, err
 		}
-		child, here := change.In[key], append(at[:len(at):len(at)], key)
-		var w any
-		if i, ok := index[key]; ok {
-			w = wanted[i]
-		}
-		if len(byKey[key]) == 0 {
-			c.place(id.Elem, child, w, nil, false, r.Child(key), here)
-		}
-		same := byKey[key]
-		if child.Joined() && len(same) > 0 {
-			same = same[len(same)-1:] // the last one counts, and has the earlier ones in it
-		}
-		for _, item := range same {
-			c.place(id.Elem, child, w, item, true, r.Child(key), here)
-		}
-	}
-	c.positions(id, change, items, at)
-}
-
-// positions compares where items stand with where required templates want them.
-func (c *comparison) positions(id podschema.Identity, change *merge.Change, items []any, at []string) {
-	positions := change.Positions()
-	inFront, asked := map[string]bool{}, map[string]bool{}
-	for _, p := range positions {
-		asked[p.Item], asked[p.Anchor] = true, true
-		inFront[p.Item] = inFront[p.Item] || p.Kind == directive.First && c.required[p.Template]
-	}
-	if len(asked) == 0 {
-		return
-	}
-	index := podschema.IndexIn(id, items, asked)
-	// The first item that is not one of those in front: nothing behind it is.
-	before := slices.IndexFunc(items, func(item any) bool {
-		key, _ := id.Key(item)
-		return !inFront[key]
-	})
-	for _, p := range positions {
-		i, have := index[p.Item]
-		j, there := index[p.Anchor]
-		if !c.required[p.Template] || !have {
+		f := rendering.Fragment
+		if f == nil {
 			continue
 		}
-		here := append(at[:len(at):len(at)], p.Item)
-		switch {
-		case p.Kind == directive.First && before >= 0 && before < i:
-			key, _ := id.Key(items[before])
-			c.differs(p.Template, here, false, "comes after %s, but must be first", keyName(key))
-		case there && p.Kind == directive.Before && i > j:
-			c.differs(p.Template, here, false, "must come before %s", keyName(p.Anchor))
-		case there && p.Kind == directive.After && i < j:
-			c.differs(p.Template, here, false, "must come after %s", keyName(p.Anchor))
+		result, err := merge.Merge(ctx, base, merged, f, w, merge.Template{Name: t.Name, Required: true, KeepPodResources: rendering.KeepPodResources})
+		if err != nil {
+			return Result{}, err
+		}
+		r.allowed[t.Name] = rendering.Allowed
+		for _, c := range result.Conflicts {
+			r.conflict(c)
+		}
+		w.Add(t.Name, result.Writes)
+		r.result.Writes[t.Name] = result.Writes
+		r.wanted.add(t.Name, f)
+		merged = result.Pod
+	}
+	if err := r.add(merged, all); err != nil {
+		return Result{}, err
+	}
+	r.positions()
+	r.mounts()
+	return r.result, ctx.Err()
+}
+
+// comparison compares a pod with what the required templates want.
+type comparison struct {
+	ctx     context.Context
+	pod     map[string]any
+	allowed map[string]Allowed
+	wanted  wanted
+	tokens  map[string]bool // the pod's volumes of a service account's token, by name
+	result  Result
+}
+
+// wanted is what the fragments of the required templates have.
+type wanted struct {
+	items []ownItem
+	// mounts has the template of each mount in a container that is no template's own, by the container's
+	// name and by list and key; a termination message's file is a mount of the key of its field.
+	mounts map[string]map[string]string
+	// volumes has the template of each volume.
+	volumes map[string]string
+}
+
+// ownItem is a container or a volume that a template renders.
+type ownItem struct {
+	template, list, key string
+	node                *fragment.Node
+}
+
+func (w *wanted) add(template string, f *fragment.Node) {
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, it := range f.Field("spec", list).List() {
+			switch {
+			case it.Delete:
+			case it.IsSidecar():
+				w.items = append(w.items, ownItem{template, list, it.Key, it.Node})
+			default:
+				w.extension(template, strings.TrimPrefix(it.Key, "name="), it.Node)
+			}
+		}
+	}
+	for _, it := range f.Field("spec", "volumes").List() {
+		if !it.Delete {
+			w.items = append(w.items, ownItem{template, "volumes", it.Key, it.Node})
+			w.volumes[strings.TrimPrefix(it.Key, "name=")] = template
 		}
 	}
 }
 
-func keyName(key string) string {
-	if key == "" {
+func (w *wanted) extension(template, name string, n *fragment.Node) {
+	if w.mounts[name] == nil {
+		w.mounts[name] = map[string]string{}
+	}
+	for _, list := range []string{"volumeMounts", "volumeDevices"} {
+		for _, it := range n.Field(list).List() {
+			if !it.Delete {
+				w.mounts[name][list+"/"+it.Key] = template
+			}
+		}
+	}
+	if n.Field(messagesField) != nil {
+		w.mounts[name][messagesField] = template
+	}
+}
+
+var specPath = (*podschema.Path)(nil).Field("spec")
+
+func (i ownItem) path() *podschema.Path { return specPath.Field(i.list).Key(i.key) }
+
+// conflict tells of a place where the pod has something else.
+func (r *comparison) conflict(c *merge.Conflict) {
+	text := "is present, but the template removes it"
+	if c.Wants != nil {
+		text = fmt.Sprintf("is %s; must be %s", shown(c.Stands), podschema.Show(c.Wants))
+	}
+	if c.Hint != "" {
+		text += " (" + c.Hint + ")"
+	}
+	if c.Other != "" {
+		text += ", and template " + c.Other + " sets it so"
+	}
+	r.result.Differences = append(r.result.Differences, Difference{c.Template, c.Path, text})
+}
+
+func shown(v any) string {
+	if v == nil {
+		return "absent"
+	}
+	return podschema.Show(v)
+}
+
+func (r *comparison) differs(template string, at *podschema.Path, format string, args ...any) {
+	r.result.Differences = append(r.result.Differences, Difference{template, at, fmt.Sprintf(format, args...)})
+}
+
+// add compares the own items that the pod has, and puts in what it lacks.
+func (r *comparison) add(merged map[string]any, all []Template) error {
+	there := map[string]bool{}
+	for _, it := range r.wanted.items {
+		if is, ok := itemOf(r.pod, it.list, it.key); ok {
+			there[it.path().String()] = true
+			if want, ok := itemOf(merged, it.list, it.key); ok { // else a conflict has been told
+				r.compareItem(it, want, is)
+			}
+		}
+	}
+	w := &apply.Wanted{Pod: merged}
+	for _, t := range all {
+		writes := slices.DeleteFunc(slices.Clone(r.result.Writes[t.Name]), func(one merge.Write) bool {
+			return inOwn(there, one.Path) || one.Value != nil && podschema.Equal(one.Type, podschema.LookUp(r.pod, one.Path.Segments()), one.Value)
+		})
+		r.result.Writes[t.Name] = writes
+		w.Add(t.Name, writes)
+		for _, one := range writes {
+			r.missing(t.Name, one)
+		}
+	}
+	result, err := apply.Apply(r.ctx, r.pod, record.New(""), w)
+	r.result.Pod, r.result.Operations = result.Pod, result.Operations
+	return err
+}
+
+// inOwn reports whether a place is one of the own items that the pod has, or inside one.
+func inOwn(there map[string]bool, path *podschema.Path) bool {
+	for ; path != nil; path = path.Parent() {
+		if path.Parent() != nil && path.Parent().Parent() != nil && path.Parent().Parent().Parent() == nil {
+			return there[path.String()]
+		}
+	}
+	return false
+}
+
+// missing tells of what a template adds.
+func (r *comparison) missing(template string, w merge.Write) {
+	d := Difference{Template: template, Path: w.Path}
+	switch w.Effect {
+	case merge.Added:
+		d.Text = "is missing"
+	case merge.Replaced, merge.Appended:
+		d.Text = fmt.Sprintf("is %s; must be %s", shown(w.Was), podschema.Show(w.Value))
+	case merge.Removed:
+		d.Text = "is present, but the template removes it"
+	default:
+		return
+	}
+	r.result.Missing = append(r.result.Missing, d)
+}
+
+func (r *comparison) compareItem(it ownItem, want, is any) {
+	if it.list != "volumes" {
+		r.container(it, objectOf(want), objectOf(is))
+		return
+	}
+	if !podschema.Equal(podschema.At("spec.volumes[]"), want, is) {
+		r.differs(it.template, it.path(), "is %s; must be %s", podschema.Show(is), podschema.Show(want))
+	}
+}
+
+// positions compares where the own containers stand with where their templates want them.
+func (r *comparison) positions() {
+	for _, list := range []string{"initContainers", "containers"} {
+		id, _ := podschema.At("spec." + list).Identity()
+		items := listOf(objectOf(r.result.Pod["spec"])[list])
+		asked, front := map[string]bool{}, map[string]bool{}
+		for _, it := range r.wanted.items {
+			if it.list == list && it.node.Position.Kind != directive.Default {
+				asked[it.key], asked["name="+it.node.Position.Anchor] = true, true
+				front[it.key] = it.node.Position.Kind == directive.First
+			}
+		}
+		if len(asked) == 0 {
+			continue
+		}
+		index := podschema.IndexIn(id, items, asked)
+		before := slices.IndexFunc(items, func(item any) bool { key, _ := id.Key(item); return !front[key] })
+		for _, it := range r.wanted.items {
+			i, have := index[it.key]
+			if it.list == list && have {
+				r.position(it, i, before, items, index)
+			}
+		}
+	}
+}
+
+// position compares the place i of an item. Before is the place of the first item that is not one of
+// those in front.
+func (r *comparison) position(it ownItem, i, before int, items []any, index map[string]int) {
+	p := it.node.Position
+	j, there := index["name="+p.Anchor]
+	switch {
+	case p.Kind == directive.First && before >= 0 && before < i:
+		r.differs(it.template, it.path(), "comes after %s, but must be first", nameOf(items[before]))
+	case there && p.Kind == directive.Before && i > j:
+		r.differs(it.template, it.path(), "must come before %s", podschema.Clip(p.Anchor))
+	case there && p.Kind == directive.After && i < j:
+		r.differs(it.template, it.path(), "must come after %s", podschema.Clip(p.Anchor))
+	}
+}
+
+func nameOf(item any) string {
+	name, _ := objectOf(item)["name"].(string)
+	if name == "" {
 		return "an item without a name"
 	}
-	_, name, _ := strings.Cut(key, "=")
-	return name
+	return podschema.Clip(name)
+}
+
+// itemOf returns the item of a key in a list of the pod's spec: of several the first that is not as the others
+// cannot be, so the API refuses such pods.
+func itemOf(pod map[string]any, list, key string) (any, bool) {
+	id, _ := podschema.At("spec." + list).Identity()
+	items := listOf(objectOf(pod["spec"])[list])
+	i, ok := podschema.IndexIn(id, items, map[string]bool{key: true})[key]
+	if !ok {
+		return nil, false
+	}
+	return items[i], true
 }
 
 func objectOf(v any) map[string]any {
 	object, _ := v.(map[string]any)
 	return object
+}
+
+func listOf(v any) []any {
+	list, _ := v.([]any)
+	return list
 }

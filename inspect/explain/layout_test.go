@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
@@ -34,8 +35,8 @@ func drawReport(t *rapid.T) explain.Report {
 		Templates:   []explain.Template{{Name: text(t, "template"), Parameters: []explain.Parameter{{Name: text(t, "parameter"), Value: text(t, "value"), From: "Pod", Annotation: text(t, "annotation")}}}},
 		Standings:   []drift.Template{{Name: text(t, "standing"), State: drift.Missing, Gets: text(t, "gets")}},
 		Differences: []string{text(t, "difference")},
-		Effects:     []merge.PlaceEffect{{Path: text(t, "path"), Effect: merge.Added, Templates: []string{"t"}, Now: text(t, "now")}},
-		Kept:        []merge.Kept{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
+		Effects:     []injector.Effect{{Path: text(t, "path"), Effect: merge.Added, Templates: []string{"t"}, Now: text(t, "now")}},
+		Kept:        []injector.Kept{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
 		Running:     &explain.Running{Behind: []explain.RunningPod{{Name: text(t, "pod"), Says: text(t, "says")}}, Remedy: command(t)},
 		DryRun:      &explain.DryRun{Says: text(t, "dry run"), Warnings: []string{text(t, "heard")}},
 		Warnings:    []string{text(t, "warning")}, Notes: []explain.Note{{Says: text(t, "note"), Remedy: []string{command(t), command(t)}}},
@@ -99,7 +100,7 @@ func TestALongValueIsCutAndTheJSONHasIt(t *testing.T) {
 		Namespaces: []explain.Namespace{{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": long}}},
 		Pods: []explain.Pod{{
 			Name: "Pod/web", Templates: []explain.Template{{Name: "side", Parameters: []explain.Parameter{{Name: "level", Value: long}}}},
-			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, Kept: []merge.Kept{{Path: "a", Has: long, Wants: long}},
+			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, Kept: []injector.Kept{{Path: "a", Has: long, Wants: long}},
 		}},
 	}
 	var text, encoded strings.Builder

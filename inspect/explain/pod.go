@@ -11,7 +11,6 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/keys"
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -52,7 +51,7 @@ func Of(in Input) Pod {
 		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
 		Refused: !in.Outcome.Allowed,
 		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
-		Effects: append([]merge.PlaceEffect{}, in.Outcome.Effects...), Kept: append([]merge.Kept{}, in.Outcome.Kept...),
+		Effects: append([]injector.Effect{}, in.Outcome.Effects...), Kept: append([]injector.Kept{}, in.Outcome.Kept...),
 		Warnings: append([]string{}, in.Outcome.Warnings...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
 	for _, t := range in.Outcome.Templates {

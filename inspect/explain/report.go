@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 )
@@ -65,8 +65,8 @@ type Pod struct {
 	Standings   []drift.Template `json:"standings"`
 	Differences []string         `json:"differences"`
 	// Effects are what the templates do in the pod, Kept what stays the pod's.
-	Effects []merge.PlaceEffect `json:"effects"`
-	Kept    []merge.Kept        `json:"kept"`
+	Effects []injector.Effect `json:"effects"`
+	Kept    []injector.Kept   `json:"kept"`
 	// Running are the pods of a workload that run now. It is nil where nobody asked.
 	Running *Running `json:"running,omitempty"`
 	// DryRun is the API server's own answer, where it was asked.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -219,7 +220,7 @@ func (p Pod) effects(l *layout) {
 }
 
 // keptText says why a value of the pod stays.
-func keptText(k merge.Kept) string {
+func keptText(k injector.Kept) string {
 	switch k.Why {
 	case merge.KeptByNode:
 		return "the template says $onConflict: KeepPod there"
@@ -239,7 +240,7 @@ func keptText(k merge.Kept) string {
 	return "mounts of the app's containers belong to the pod's author"
 }
 
-func effectText(e merge.PlaceEffect) string {
+func effectText(e injector.Effect) string {
 	text := e.Path
 	was, now := scalar(e.Was), scalar(e.Now)
 	switch {
@@ -318,7 +319,7 @@ func (p Pod) says(l *layout) {
 	}
 	for _, w := range p.Warnings {
 		// What stays has been said, with both values.
-		if !slices.ContainsFunc(p.Kept, func(k merge.Kept) bool {
+		if !slices.ContainsFunc(p.Kept, func(k injector.Kept) bool {
 			return strings.HasPrefix(w, fmt.Sprintf("template %s: %s: ", k.Template, k.Path))
 		}) {
 			l.text(0, "warning: "+w, yellow)

@@ -168,11 +168,11 @@ func refusesAll(ctx context.Context, t *templates.Template, sidecars []sidecar) 
 		return nil
 	}
 	plain := map[string]any{"metadata": map[string]any{"name": "web"}, "spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "web"}}}}
-	rendered, err := t.Render(ctx, templates.Input{Pod: plain, Namespace: templates.Namespace{Name: "default"}, IgnoreConditions: true})
+	rendered, err := t.Render(ctx, templates.Input{Pod: plain, Namespace: templates.Namespace{Name: "default"}})
 	if err != nil {
 		return ctx.Err()
 	}
-	pod, _ := rendered.Fragment["spec"].(map[string]any)
+	pod, _ := rendered.Fragment.Field("spec").JSON().(map[string]any)
 	for _, s := range sidecars {
 		items, _ := pod[s.list].([]any)
 		for _, item := range items {

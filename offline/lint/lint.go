@@ -2,7 +2,6 @@ package lint
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +11,12 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/injector/clash"
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/ports"
 	"github.com/pillion-dev/pillion/offline/oracle"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Severity is how bad a finding is.
@@ -447,7 +446,7 @@ func (j *judged) sample(s samples.Sample, rendered *templates.Rendered) (why str
 	if why := exclusion(rendered); why != "" {
 		return why
 	}
-	merged, err := mergeInto(j.template, s.Pod, rendered, j.options.Compile.Prefix)
+	merged, err := injector.MergeAlone(j.template, s.Pod, rendered)
 	if err != nil {
 		j.conflicts(s, err)
 		return "it would be refused"
@@ -469,22 +468,6 @@ func exclusion(rendered *templates.Rendered) string {
 	return ""
 }
 
-// mergeInto merges what a template rendered into a pod.
-func mergeInto(t *templates.Template, pod map[string]any, rendered *templates.Rendered, prefix string) (map[string]any, error) {
-	spec := t.Spec()
-	plan, err := merge.Merge(context.Background(), pod, []merge.Fragment{{
-		Template: t.Name(), Hash: t.Hash(), Object: rendered.Fragment,
-		OnConflict: string(spec.OnConflict), Overridable: spec.Overridable, Required: spec.Required, KeepPodResources: spec.PodResources == v1alpha1.PodResourcesKeep,
-	}}, templates.StatusKey(prefix))
-	if err != nil {
-		return nil, err
-	}
-	if clashing := clash.Find(plan.Base, plan.Pod, plan.Fragments[0]); clashing != nil {
-		return nil, clashing
-	}
-	return plan.Pod, nil
-}
-
 // InjectSamples returns the sample pods that get a template, with what it gives them. The error says why the
 // template can be merged into none of them, whatever they have; nil if that is not so.
 func InjectSamples(t *templates.Template, pods []samples.Sample, prefix string) ([]oracle.Pod, error) {
@@ -498,7 +481,7 @@ func InjectSamples(t *templates.Template, pods []samples.Sample, prefix string) 
 		if err != nil || exclusion(rendered) != "" {
 			continue
 		}
-		pod, err := mergeInto(t, s.Pod, rendered, prefix)
+		pod, err := injector.MergeAlone(t, s.Pod, rendered)
 		switch {
 		case err == nil:
 			injected = append(injected, oracle.Pod{Name: s.Name, Before: s.Pod, After: pod})
@@ -514,8 +497,8 @@ func InjectSamples(t *templates.Template, pods []samples.Sample, prefix string) 
 
 // isMisfit reports whether a template cannot be merged into a pod because of what the pod has.
 func isMisfit(err error) bool {
-	var conflict *merge.ConflictError
-	var clashing *clash.Error
+	var conflict *merge.Conflict
+	var clashing *ports.Clash
 	return errors.As(err, &conflict) || errors.As(err, &clashing) || errors.Is(err, merge.ErrNothingToExtend)
 }
 

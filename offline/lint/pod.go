@@ -14,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/fragment"
 )
 
 // containerIn is a container and the list that it stands in.
@@ -40,7 +41,7 @@ func isNative(c *corev1.Container) bool {
 }
 
 // injected checks the pod that a template makes of a sample.
-func (j *judged) injected(s samples.Sample, merged, fragment map[string]any) {
+func (j *judged) injected(s samples.Sample, merged map[string]any, f *fragment.Node) {
 	j.api(s, merged)
 	before, err := workload.Decode[corev1.Pod](s.Pod)
 	if err != nil {
@@ -59,7 +60,7 @@ func (j *judged) injected(s samples.Sample, merged, fragment map[string]any) {
 			j.sidecar(s, c, after)
 		}
 	}
-	j.order(before, after, there, fragment)
+	j.order(before, after, there, f)
 	j.references(before, after, there)
 }
 
@@ -171,18 +172,14 @@ func untagged(image string) bool {
 }
 
 // order checks the positions of the containers.
-func (j *judged) order(before, after *corev1.Pod, there sets.Set[string], fragment map[string]any) {
+func (j *judged) order(before, after *corev1.Pod, there sets.Set[string], f *fragment.Node) {
 	if first := after.Spec.Containers; len(first) > 0 && !there.Has(first[0].Name) && after.Annotations["kubectl.kubernetes.io/default-container"] == "" {
 		j.about("default-container", Warning, fmt.Sprintf("the container %s comes before the pod's own containers, so kubectl logs and exec use it by default; remove $position, or set the annotation kubectl.kubernetes.io/default-container", first[0].Name), "containers", first[0].Name)
 	}
 	if len(before.Spec.InitContainers) > 0 {
 		extends := false
-		spec, _ := fragment["spec"].(map[string]any)
-		items, _ := spec["initContainers"].([]any)
-		for _, item := range items {
-			c, _ := item.(map[string]any)
-			name, _ := c["name"].(string)
-			extends = extends || there.Has(name)
+		for _, it := range f.Field("spec", "initContainers").List() {
+			extends = extends || there.Has(strings.TrimPrefix(it.Key, "name="))
 		}
 		own := slices.IndexFunc(after.Spec.InitContainers, func(c corev1.Container) bool { return there.Has(c.Name) })
 		for i := range after.Spec.InitContainers {

@@ -39,8 +39,6 @@ type Problem struct {
 	Message string
 }
 
-func (p Problem) Error() string { return p.Key + " " + p.Message }
-
 // Check returns what is wrong with the directives of an object, in the order of
 // their names. The object is rendered, or is as the manifest has it but without
 // $if, $for and $each.

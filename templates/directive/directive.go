@@ -111,8 +111,8 @@ func Of(v any) Directives {
 func readJoin(key string, object map[string]any) *Join {
 	side, joins := sides[key]
 	separator, _ := object[key].(string)
-	text, isText := Value(object).(string)
-	if !joins || separator == "" || !isText {
+	text, _ := Value(object).(string)
+	if !joins || separator == "" {
 		return nil
 	}
 	return &Join{Side: side, Separator: separator, Text: text}
@@ -144,17 +144,3 @@ func readPolicy(v any) string {
 // Value returns the value of an object that stands in the place of one scalar:
 // {$onConflict: KeepPod, value: 60} or {$append: ",", value: "8080"}.
 func Value(object map[string]any) any { return object[valueField] }
-
-// Joins reports whether v is an object with a directive that joins a text, malformed or not.
-func Joins(v any) bool { return JoinKey(v) != "" }
-
-// JoinKey returns the directive of v that joins a text, "" for none.
-func JoinKey(v any) string {
-	object, _ := v.(map[string]any)
-	for key := range sides {
-		if object[key] != nil {
-			return key
-		}
-	}
-	return ""
-}

@@ -49,14 +49,13 @@ func TestAnObjectSaysWhatItsDirectivesMean(t *testing.T) {
 		"{$position: {after: x, before: z}}":      {},
 		"{$position: {after: ''}}":                {},
 		"{$position: {after: 1}}":                 {},
-		"{$position: {after: '${params.after}'}}": {},
+		"{$position: {after: '${params.after}'}}": {Position: Place{Kind: After, Anchor: "${params.after}"}},
 		"{$position: Middle}":                     {},
 
 		"{$append: ',', value: x}":  {Join: &Join{Side: Behind, Separator: ",", Text: "x"}},
 		"{$append: ',', value: ''}": {Join: &Join{Side: Behind, Separator: ","}},
 		"{$prepend: ',', value: x}": {Join: &Join{Side: InFront, Separator: ",", Text: "x"}},
-		"{$append: ',', value: 1}":  {},
-		"{$append: ','}":            {},
+		"{$append: ',', value: 1}":  {Join: &Join{Side: Behind, Separator: ","}}, // rendering fills the text in
 		"{$append: '', value: x}":   {},
 		"{$append: 1, value: x}":    {},
 	} {
@@ -202,7 +201,7 @@ func TestCheckNamesEachMistake(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
 			for _, p := range Check(parsed(t, c.object).(map[string]any), c.where) {
-				got = append(got, p.Error())
+				got = append(got, p.Key+" "+p.Message)
 			}
 			if text := strings.Join(got, ", "); text != c.want {
 				t.Errorf("%s:\ngot  %s\nwant %s", c.object, text, c.want)

@@ -35,7 +35,7 @@ func FuzzDirectives(f *testing.F) {
 		}
 		for _, p := range problems {
 			if _, ok := object[p.Key]; !ok || !Is(p.Key) || p.Message == "" || utf8.RuneCountInString(p.Message) > 2000 {
-				t.Fatalf("the problem %q in %s", p, text)
+				t.Fatalf("the problem %q in %s", p.Key+" "+p.Message, text)
 			}
 		}
 		if len(problems) > 0 {
@@ -45,7 +45,7 @@ func FuzzDirectives(f *testing.F) {
 		if again := Of(object); !reflect.DeepEqual(says, again) {
 			t.Fatalf("%s is not read the same twice", text)
 		}
-		if Joins(object) && Value(object) == nil {
+		if (object[Append] != nil || object[Prepend] != nil) && Value(object) == nil {
 			t.Fatalf("%s joins nothing without a problem", text)
 		}
 		if says.Join != nil && (says.Join.Separator == "" || object[Patch] != nil || object[OnConflict] != nil || object[Unset] != nil || object["valueFrom"] != nil) {

@@ -1,11 +1,10 @@
 package directive
 
-import "strings"
-
 // Place is where an item of a list wants to stand.
 type Place struct {
 	Kind Kind
-	// Anchor is the name of the item to stand beside, for Before and After.
+	// Anchor is the name of the item to stand beside, for Before and After. An empty one, which an
+	// expression gives, stands for none: Before is First then, and After is Last.
 	Anchor string
 }
 
@@ -35,7 +34,7 @@ func readPosition(v any) (Place, bool) {
 	case map[string]any:
 		for side, kind := range map[string]Kind{"before": Before, "after": After} {
 			anchor, ok := v[side].(string)
-			if ok && len(v) == 1 && anchor != "" && !strings.Contains(anchor, "${") {
+			if ok && len(v) == 1 && anchor != "" {
 				return Place{Kind: kind, Anchor: anchor}, true
 			}
 		}

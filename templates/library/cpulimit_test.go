@@ -33,9 +33,11 @@ func TestSidecarsGetACPULimitWhereOneIsAskedFor(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			containers, _ := r.Fragment["spec"].(map[string]any)["initContainers"].([]any)
-			last := containers[len(containers)-1].(map[string]any)
-			return fmt.Sprint(last["resources"].(map[string]any)["limits"].(map[string]any)["cpu"]), r.Invalid
+			if len(r.Invalid) > 0 {
+				return "", r.Invalid
+			}
+			containers := r.Fragment.Field("spec", "initContainers").List()
+			return fmt.Sprint(containers[len(containers)-1].Field("resources", "limits", "cpu").JSON()), r.Invalid
 		}
 		if got, invalid := limits(nil); got != "<nil>" || len(invalid) > 0 {
 			t.Errorf("%s: by default the CPU limit is %s, %v", name, got, invalid)

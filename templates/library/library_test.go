@@ -94,13 +94,11 @@ func added(t *testing.T, tmpl *templates.Template) []map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, _ := r.Fragment["spec"].(map[string]any)
 	var containers []map[string]any
 	for _, list := range []string{"initContainers", "containers"} {
-		items, _ := spec[list].([]any)
-		for _, item := range items {
-			if c := item.(map[string]any); c["image"] != nil {
-				containers = append(containers, c)
+		for _, it := range r.Fragment.Field("spec", list).List() {
+			if it.IsSidecar() {
+				containers = append(containers, it.JSON().(map[string]any))
 			}
 		}
 	}
@@ -277,11 +275,10 @@ func TestARegistryTakesThePlaceOfThatOfEachImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		var want any
-		spec, _ := r.Fragment["spec"].(map[string]any)
 		if len(own) > 0 {
 			want = []any{map[string]any{"name": "mirror"}, map[string]any{"name": "other"}}
 		}
-		if diff := cmp.Diff(want, spec["imagePullSecrets"]); diff != "" {
+		if diff := cmp.Diff(want, r.Fragment.Field("spec", "imagePullSecrets").JSON()); diff != "" {
 			t.Errorf("%s: the Secrets to pull with (-want +got):\n%s", name, diff)
 		}
 		values["defaults"] = map[string]any{name: map[string]any{"image": "localhost/mine:1"}}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -130,7 +131,7 @@ func TestEveryParameterThatReachesAPathIsBounded(t *testing.T) {
 	reached := 0
 	for _, tmpl := range shipped(t) {
 		render := func(key, value string) (map[string]any, error) {
-			in := templates.Input{Pod: decode(t, fullPod), Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{}}, IgnoreConditions: true}
+			in := templates.Input{Pod: decode(t, fullPod), Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{}}}
 			if key != "" {
 				in.Namespace.Annotations[key] = value
 			}
@@ -138,7 +139,7 @@ func TestEveryParameterThatReachesAPathIsBounded(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return r.Fragment, nil
+			return fragmenttest.Object(r.Fragment), nil
 		}
 		usual, err := render("", "")
 		if err != nil {
@@ -208,7 +209,7 @@ func TestEveryVendorAnnotationThatReachesAPathIsBounded(t *testing.T) {
 			if r.Unmet != nil || len(r.Invalid) > 0 {
 				return nil
 			}
-			return r.Fragment
+			return fragmenttest.Object(r.Fragment)
 		}
 		plain := map[string]string{}
 		if name == "vault-agent" {

@@ -10,8 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/pillion-dev/pillion/templates/memo"
 )
 
 // Decode decodes one JSON value into maps, slices, strings, booleans, nil, and
@@ -111,13 +109,7 @@ func unquote(quoted []byte) string {
 
 // Append appends the JSON text of a value, without escapes for HTML, the fields of objects
 // in order. It panics for what is no JSON.
-func Append(b []byte, v any) []byte { return AppendKnown(b, v, nil) }
-
-// texts are those of values that never change.
-var texts = new(memo.Key[[]byte])
-
-// AppendKnown is [Append], with what is known about values that never change.
-func AppendKnown(b []byte, value any, known memo.Tables) []byte {
+func Append(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
 		return append(b, "null"...)
@@ -128,45 +120,31 @@ func AppendKnown(b []byte, value any, known memo.Tables) []byte {
 	case json.Number:
 		return append(b, v...)
 	case []any:
-		if f := known.Of(value); f != nil {
-			return append(b, texts.Do(f, func() []byte { return appendList(nil, v, known) })...)
+		b = append(b, '[')
+		for i, item := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = Append(b, item)
 		}
-		return appendList(b, v, known)
+		return append(b, ']')
 	case map[string]any:
-		if f := known.Of(value); f != nil {
-			return append(b, texts.Do(f, func() []byte { return appendObject(nil, v, known) })...)
+		var room [16]string
+		b = append(b, '{')
+		for i, name := range SortedKeys(room[:0], v) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(AppendText(b, name), ':')
+			b = Append(b, v[name])
 		}
-		return appendObject(b, v, known)
+		return append(b, '}')
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic("rawjson: encoding a JSON value: " + err.Error())
 	}
 	return append(b, text...)
-}
-
-func appendList(b []byte, v []any, known memo.Tables) []byte {
-	b = append(b, '[')
-	for i, item := range v {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = AppendKnown(b, item, known)
-	}
-	return append(b, ']')
-}
-
-func appendObject(b []byte, v map[string]any, known memo.Tables) []byte {
-	var room [16]string
-	b = append(b, '{')
-	for i, name := range SortedKeys(room[:0], v) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(AppendText(b, name), ':')
-		b = AppendKnown(b, v[name], known)
-	}
-	return append(b, '}')
 }
 
 // AppendText appends a text as JSON. What is not UTF-8 is replaced.

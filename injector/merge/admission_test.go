@@ -1,0 +1,297 @@
+package merge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"pgregory.net/rapid"
+
+	"github.com/pillion-dev/pillion/injector/apply"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+func items(object map[string]any, list string) []map[string]any {
+	var all []map[string]any
+	values, _ := object[list].([]any)
+	for _, v := range values {
+		all = append(all, v.(map[string]any))
+	}
+	return all
+}
+
+// plugin does to a pod what the API server's ServiceAccount plugin does (mountServiceAccountToken in
+// plugin/pkg/admission/serviceaccount), for an account that automounts its token or does not. It returns a copy.
+func plugin(t testing.TB, pod map[string]any, automount bool) map[string]any {
+	pod = fragmenttest.Decode(t, string(podschema.Encode(pod)))
+	spec := pod["spec"].(map[string]any)
+	if own, ok := spec["automountServiceAccountToken"].(bool); ok {
+		automount = own
+	}
+	if spec["serviceAccountName"] == nil {
+		spec["serviceAccountName"] = "default"
+	}
+	if !automount {
+		return pod
+	}
+	volumes := items(spec, "volumes")
+	name, needed := "kube-api-access-new42", false
+	have := slices.IndexFunc(volumes, func(v map[string]any) bool { return strings.HasPrefix(v["name"].(string), "kube-api-access-") })
+	if have >= 0 {
+		name = volumes[have]["name"].(string)
+	}
+	for _, c := range slices.Concat(items(spec, "initContainers"), items(spec, "containers")) {
+		if !slices.ContainsFunc(items(c, "volumeMounts"), func(m map[string]any) bool { return m["mountPath"] == merge.TokenPath }) {
+			mounts, _ := c["volumeMounts"].([]any)
+			c["volumeMounts"], needed = append(mounts, map[string]any{"name": name, "readOnly": true, "mountPath": merge.TokenPath}), true
+		}
+	}
+	if have < 0 && needed {
+		all, _ := spec["volumes"].([]any)
+		spec["volumes"] = append(all, fragmenttest.Decode(t, tokenVolume(name)))
+	}
+	return pod
+}
+
+func tokenVolume(name string) string {
+	return "{name: " + name + `, projected: {defaultMode: 420, sources: [{serviceAccountToken: {expirationSeconds: 3607, path: token}}, {configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}},
+		{downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]}}]}}`
+}
+
+const atToken = "mountPath: " + merge.TokenPath
+
+// tokenOf returns what the sidecar "side" mounts where the token goes.
+func tokenOf(pod map[string]any) string {
+	names := ""
+	spec := pod["spec"].(map[string]any)
+	for _, c := range slices.Concat(items(spec, "initContainers"), items(spec, "containers")) {
+		for _, m := range items(c, "volumeMounts") {
+			if c["name"] == "side" && m["mountPath"] == merge.TokenPath {
+				names += m["name"].(string)
+			}
+		}
+	}
+	return names
+}
+
+func TestASidecarMountsTheTokenAsTheServiceAccountPluginWould(t *testing.T) {
+	for why, c := range map[string]struct {
+		pod, fragment string
+		off           bool   // the service account does not automount its token
+		mounts        string // what the sidecar mounts where the token goes
+		once          bool   // the plugin finds nothing to add afterwards
+	}{
+		"an ordinary pod":                      {pod: "containers: [{name: web}]", mounts: "kube-api-access-new42", once: true},
+		"an init container":                    {pod: "initContainers: [{name: own}], containers: [{name: web}]", fragment: "initContainers: [{name: side, image: x}]", mounts: "kube-api-access-new42", once: true},
+		"a sidecar in front":                   {pod: "containers: [{name: web}]", fragment: "containers: [{name: side, image: x, $position: First}]", mounts: "kube-api-access-new42", once: true},
+		"a mount of the template's":            {pod: "containers: [{name: web}]", fragment: "containers: [{name: side, image: x, volumeMounts: [{name: a, " + atToken + "}]}], volumes: [{name: a, emptyDir: {}}]", mounts: "a", once: true},
+		"the same with a slash":                {pod: "containers: [{name: web}]", fragment: "containers: [{name: side, image: x, volumeMounts: [{name: a, " + atToken + "/}]}], volumes: [{name: a, emptyDir: {}}]", mounts: "kube-api-access-new42", once: true},
+		"all apps have their own":              {pod: "containers: [{name: own, volumeMounts: [{name: a, " + atToken + "}]}], volumes: [{name: a, emptyDir: {}}]"},
+		"the pod wants no token":               {pod: "containers: [{name: web}], automountServiceAccountToken: false", once: true},
+		"its account gives none":               {pod: "containers: [{name: web}]", off: true, once: true},
+		"the template turns it off":            {pod: "containers: [{name: web}]", fragment: "automountServiceAccountToken: false, containers: [{name: side, image: x}]", once: true},
+		"another account":                      {pod: "containers: [{name: web}]", fragment: "serviceAccountName: other, containers: [{name: side, image: x}]"},
+		"another account, turned on":           {pod: "containers: [{name: web}]", fragment: "serviceAccountName: other, automountServiceAccountToken: true, containers: [{name: side, image: x}]", mounts: "kube-api-access-new42", once: true},
+		"a container without the token":        {pod: "containers: [{name: web}], volumes: [" + tokenVolume("kube-api-access-own") + "]", off: true, once: true},
+		"a tenant's volume of such a name":     {pod: "containers: [{name: web}], volumes: [{name: kube-api-access-a, emptyDir: {}}]"},
+		"a tenant's file in the token's":       {pod: "containers: [{name: web}], volumes: [" + strings.Replace(tokenVolume("kube-api-access-a"), "sources: [", "sources: [{secret: {name: own}},", 1) + "]"},
+		"a tenant's volume behind the token's": {pod: "containers: [{name: web}], volumes: [" + tokenVolume("kube-api-access-a") + ", {name: kube-api-access-b, emptyDir: {}}]", mounts: "kube-api-access-a", once: true},
+		"an author's container, replaced":      {pod: "containers: [{name: web}, {name: side, image: own}]", fragment: "containers: [{name: side, $onConflict: Overwrite, image: x}]", mounts: "kube-api-access-new42", once: true},
+	} {
+		pod := plugin(t, fragmenttest.Decode(t, "{metadata: {name: p}, spec: {"+c.pod+"}}"), !c.off)
+		if c.fragment == "" {
+			c.fragment = "containers: [{name: side, image: x}]"
+		}
+		o, err := inject(t, pod, named("spec: {"+c.fragment+"}"))
+		if err != nil || tokenOf(o.pod) != c.mounts {
+			t.Errorf("%s: the sidecar mounts %q where the token goes, want %q (%v)", why, tokenOf(o.pod), c.mounts, err)
+		}
+		if again := plugin(t, o.pod, !c.off); (string(podschema.Encode(again)) == string(podschema.Encode(o.pod))) != c.once {
+			t.Errorf("%s: the plugin would make it %s", why, podschema.Encode(again))
+		}
+	}
+}
+
+// Whatever volumes and mounts a pod and a template have: a token that is mounted is one that the plugin would mount.
+func TestThePluginWouldMountEveryTokenThatASidecarGets(t *testing.T) {
+	mounts := []string{"[]", "[]", "[{name: a, mountPath: /a}]", "[{name: a, " + atToken + "}]", "[{name: kube-api-access-own, readOnly: true, " + atToken + "}]"}
+	volumes := []string{"[{name: a, emptyDir: {}}]", "[{name: kube-api-access-b, emptyDir: {}}, {name: a, emptyDir: {}}]", "[{name: a, emptyDir: {}}, " + tokenVolume("kube-api-access-own") + "]"}
+	settings := []string{"", "", ", automountServiceAccountToken: true", ", automountServiceAccountToken: false", ", serviceAccountName: other"}
+	mounted := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		one := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(rt, label) }
+		automounts := rapid.Bool().Draw(rt, "the account automounts")
+		pod := plugin(t, fragmenttest.Decode(t, fmt.Sprintf("{spec: {containers: [{name: c, volumeMounts: %s}, {name: d, volumeMounts: %s}], volumes: %s%s}}", one("app", mounts), one("second", mounts), one("volumes", volumes), one("pod", settings))), automounts)
+		o, err := mergeAll(t, pod, named("spec: {containers: [{name: side, image: x}]"+one("template", settings)+"}"))
+		if err != nil {
+			return // the template and the pod name two accounts
+		}
+		token := tokenOf(o.pod)
+		if token == "" {
+			return
+		}
+		mounted++
+		spec := fragmenttest.Decode(t, string(podschema.Encode(o.pod)))
+		for _, c := range items(spec["spec"].(map[string]any), "containers") {
+			if c["name"] == "side" {
+				delete(c, "volumeMounts")
+			}
+		}
+		if would := tokenOf(plugin(t, spec, true)); would != token || o.pod["spec"].(map[string]any)["automountServiceAccountToken"] == false {
+			rt.Fatalf("it mounts %s, the plugin would mount %q in %s", token, would, podschema.Encode(o.pod))
+		}
+	})
+	if mounted == 0 {
+		t.Error("no token was mounted")
+	}
+}
+
+func TestAReplacedListKeepsTheTolerationsThatTheAPIServerWouldAddAgain(t *testing.T) {
+	notReady, unreachable := defaultToleration("not-ready"), defaultToleration("unreachable")
+	list := func(all ...string) string { return "[" + strings.Join(all, ", ") + "]" }
+	for _, c := range []struct{ pod, fragment, want string }{
+		{list("{key: a}", notReady, unreachable), "tolerations: [{$patch: replace}, {key: b}]", list("{key: b}", notReady, unreachable)},
+		{list(notReady, unreachable), "tolerations: [{$patch: replace}, {key: node.kubernetes.io/not-ready, operator: Exists, tolerationSeconds: 5}]", list("{key: node.kubernetes.io/not-ready, operator: Exists, tolerationSeconds: 5}", unreachable)},
+		{list(notReady, unreachable), "tolerations: [{$patch: replace}, {operator: Exists}]", list("{operator: Exists}")},
+		{list(strings.Replace(notReady, "300", "5", 1)), "tolerations: [{$patch: replace}, {key: b}]", list("{key: b}")},
+		{list("{key: a}", notReady, unreachable), "$unset: [tolerations]", list(notReady, unreachable)},
+		{list("{key: a}"), "$unset: [tolerations]", "null"},
+		{list("{key: a}", notReady, unreachable), "tolerations: [{key: b}]", list("{key: a}", notReady, unreachable, "{key: b}")},
+	} {
+		o, err := inject(t, fragmenttest.Decode(t, "{spec: {tolerations: "+c.pod+"}}"), named("spec: {"+c.fragment+"}"))
+		want := string(podschema.Encode(fragmenttest.Decode(t, "{list: "+c.want+"}")["list"]))
+		if got := at(o.pod, "spec", "tolerations"); err != nil || got != want {
+			t.Errorf("%s: %v %s, want %s", c.fragment, err, got, want)
+		}
+	}
+}
+
+func TestTheResourcesOfAPodFollowItsContainers(t *testing.T) {
+	const native = "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]"
+	for name, c := range map[string]struct{ pod, fragment, add string }{
+		"what the API server made of the containers' requests it makes anew": {"{limits: {cpu: 2}, requests: {cpu: 500m}}", native, `{"limits":{"cpu":"2100m"},"requests":{}}`},
+		"an author's own with room":             {"{limits: {cpu: 2}, requests: {cpu: 1}}", native, `{"limits":{"cpu":"2100m"},"requests":{"cpu":"1100m"}}`},
+		"no more than before":                   {"{limits: {cpu: 2}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, resources: {requests: {cpu: 400m}}}]", `{"limits":{"cpu":2},"requests":{"cpu":"500m"}}`},
+		"without limits nothing derives":        {"{requests: {cpu: 500m}}", native, `{"requests":{"cpu":"600m"}}`},
+		"a limit goes before a request":         {"{limits: {cpu: 2}, requests: {cpu: 1}}", "containers: [{name: s, image: s, resources: {limits: {cpu: 300m}, requests: {cpu: 100m}}}]", `{"limits":{"cpu":"2300m"},"requests":{"cpu":"1100m"}}`},
+		"a limit stands for a request":          {"{requests: {cpu: 500m}}", "containers: [{name: s, image: s, resources: {limits: {cpu: 300m}}}]", `{"requests":{"cpu":"800m"}}`},
+		"only what the pod names":               {"{requests: {cpu: 500m}}", "containers: [{name: s, image: s, resources: {requests: {memory: 1Gi}, limits: {memory: 1Gi}}}]", `{"requests":{"cpu":"500m"}}`},
+		"an init container that needs more":     {"{limits: {cpu: 1}, requests: {cpu: 500m}}", "initContainers: [{name: s, image: s, resources: {requests: {cpu: 3}}}]", `{"limits":{"cpu":"3"},"requests":{}}`},
+		"an init container beside a native one": {"{requests: {cpu: 500m}}", "initContainers: [{name: m, image: s, restartPolicy: Always, resources: {requests: {cpu: 200m}}}, {name: s, image: s, resources: {requests: {cpu: 3}}}]", `{"requests":{"cpu":"3200m"}}`},
+		"more for a container of the pod's":     {"{requests: {cpu: 500m}}", "containers: [{name: web, resources: {requests: {cpu: 700m}, $onConflict: Overwrite}}]", `{"requests":{"cpu":"700m"}}`},
+		"less for a container of the pod's":     {"{requests: {cpu: 500m}}", "containers: [{name: web, resources: {requests: {cpu: 100m}, $onConflict: Overwrite}}]", `{"requests":{"cpu":"500m"}}`},
+		"huge pages":                            {"{limits: {hugepages-2Mi: 4Mi, memory: 1Gi}, requests: {hugepages-2Mi: 4Mi, memory: 1Gi}}", "containers: [{name: s, image: s, resources: {limits: {hugepages-2Mi: 2Mi, memory: 1Mi}}}]", `{"limits":{"hugepages-2Mi":"6Mi","memory":"1025Mi"},"requests":{"memory":"1025Mi"}}`},
+		"a single container above the limit":    {"{limits: {cpu: 1}, requests: {cpu: 1}}", "containers: [{name: s, image: s, resources: {limits: {cpu: 3}, requests: {cpu: 100m}}}]", `{"limits":{"cpu":"4"},"requests":{"cpu":"1100m"}}`},
+	} {
+		pod := "spec: {resources: " + c.pod + ", initContainers: [{name: i, image: x, resources: {requests: {cpu: 300m}}}], containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}"
+		for _, keep := range []bool{false, true} {
+			one := named("spec: {" + c.fragment + "}")
+			one[0].KeepPodResources = keep
+			o, err := inject(t, fragmenttest.Decode(t, pod), one)
+			got := at(o.pod, "spec", "resources")
+			if err != nil || !keep && got != c.add {
+				t.Errorf("%s: %v %s, want %s", name, err, got, c.add)
+			}
+			// Of what the template keeps, only derived requests go, to be derived anew.
+			if author := at(fragmenttest.Decode(t, pod), "spec", "resources", "limits"); keep && at(o.pod, "spec", "resources", "limits") != author {
+				t.Errorf("%s: kept, the limits are %s, want %s", name, got, author)
+			}
+		}
+	}
+}
+
+func TestWhatTemplatesAddToThePodsResources(t *testing.T) {
+	sidecar := func(name, cpu string) string {
+		return "spec: {containers: [{name: " + name + ", image: s, resources: {requests: {cpu: " + cpu + "}}}]}"
+	}
+	const sizes = "spec: {resources: {requests: {cpu: 1}, limits: {cpu: 1}}}"
+	const pod = "spec: {%containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}"
+	for name, c := range map[string]struct {
+		resources string
+		all       []string
+		keep      int // the template with podResources: Keep
+		want      string
+	}{
+		"both":                     {"resources: {requests: {cpu: 700m}}, ", []string{sidecar("a", "100m"), sidecar("b", "40m")}, -1, `{"requests":{"cpu":"840m"}}`},
+		"one of two":               {"resources: {requests: {cpu: 700m}}, ", []string{sidecar("a", "100m"), sidecar("b", "40m")}, 1, `{"requests":{"cpu":"800m"}}`},
+		"a sidecar that two share": {"resources: {requests: {cpu: 700m}}, ", []string{sidecar("s", "100m"), sidecar("s", "100m")}, -1, `{"requests":{"cpu":"800m"}}`},
+	} {
+		all := named(c.all...)
+		if c.keep >= 0 {
+			all[c.keep].KeepPodResources = true
+		}
+		o, err := inject(t, fragmenttest.Decode(t, strings.Replace(pod, "%", c.resources, 1)), all)
+		if got := at(o.pod, "spec", "resources"); err != nil || got != c.want {
+			t.Errorf("%s: %v %s, want %s", name, err, got, c.want)
+		}
+	}
+	// The later sidecar is added to what an earlier template says of the pod.
+	o, err := inject(t, fragmenttest.Decode(t, strings.Replace(pod, "%", "", 1)), named(sizes, sidecar("b", "100m")))
+	if err != nil || at(o.pod, "spec", "resources") != `{"limits":{"cpu":"1100m"},"requests":{"cpu":"1100m"}}` {
+		t.Errorf("%v %s", err, at(o.pod, "spec", "resources"))
+	}
+}
+
+// What the API server derives because of Pillion's values is none of the base pod, and a second call leaves it.
+func TestWhatTheAPIServerDerivesIsNotTheAuthors(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod, fragment string
+		derive        func(spec map[string]any)
+	}{
+		"requests of limits": {"{containers: [{name: web, image: x}]}", extend("resources: {limits: {cpu: 1, memory: 1Gi}}"), func(spec map[string]any) {
+			items(spec, "containers")[0]["resources"].(map[string]any)["requests"] = map[string]any{"cpu": "1", "memory": "1Gi"}
+		}},
+		"the old name of the service account": {"{containers: []}", "spec: {serviceAccountName: robot}", func(spec map[string]any) { spec["serviceAccount"] = "robot" }},
+		"priority of its class": {"{containers: []}", "spec: {priorityClassName: high}", func(spec map[string]any) {
+			spec["priority"], spec["preemptionPolicy"] = "1000", "PreemptLowerPriority"
+		}},
+		"host ports on the host's network": {"{containers: [{name: web, image: x, ports: [{containerPort: 80}]}]}", "spec: {hostNetwork: true}", func(spec map[string]any) {
+			items(items(spec, "containers")[0], "ports")[0]["hostPort"] = "80"
+		}},
+		"a request of the pod": {"{resources: {limits: {cpu: 2}}, containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}", "spec: {containers: [{name: s, image: s, resources: {requests: {cpu: 100m}}}]}", derivePodResources},
+		"a limit of the pod": {"{resources: {requests: {cpu: 600m}}, containers: [{name: web, image: x, resources: {limits: {cpu: 2}, requests: {cpu: 500m}}}]}",
+			"spec: {containers: [{name: s, image: s, resources: {limits: {cpu: 500m}, requests: {cpu: 100m}}}]}", derivePodResources},
+	} {
+		pod := fragmenttest.Decode(t, "spec: "+c.pod)
+		o, err := inject(t, pod, named(c.fragment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		created := fragmenttest.Decode(t, string(podschema.Encode(update(t, pod, record.New(statusKey), o).Pod)))
+		c.derive(created["spec"].(map[string]any))
+		rec, err := record.Parse(created, statusKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base := rec.Base(created); string(podschema.Encode(base)) != string(podschema.Encode(pod)) {
+			t.Errorf("%s: the base pod is %s\nwant %s", name, podschema.Encode(base), podschema.Encode(pod))
+		}
+		again, err := apply.Apply(t.Context(), created, rec, o.wanted)
+		if err != nil || len(again.Operations) > 0 {
+			t.Errorf("%s: a second call: %v %v", name, err, again.Operations)
+		}
+	}
+}
+
+// derivePodResources does to a pod what Kubernetes 1.37 does before it stores one.
+func derivePodResources(spec map[string]any) {
+	resources := spec["resources"].(map[string]any)
+	put := func(field string, derived map[string]resource.Quantity) {
+		if resources[field] == nil && len(derived) > 0 {
+			resources[field] = map[string]any{}
+		}
+		for key, q := range derived {
+			if values := resources[field].(map[string]any); values[key] == nil {
+				values[key] = q.String()
+			}
+		}
+	}
+	limits := podschema.DerivedLimits(spec)
+	put("requests", podschema.DerivedRequests(spec, map[string]bool{"cpu": true, "memory": true}))
+	put("limits", limits)
+}

@@ -1,0 +1,128 @@
+package merge
+
+import (
+	"slices"
+
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// Writers says which template wrote which place of a pod. It is a tree by the segments of keyed
+// paths. Nil says that no template wrote anything.
+type Writers struct {
+	// by is the template whose value stands at the place, "" for none.
+	by string
+	// wrote is set if by put the value there, and not if the pod had it already.
+	wrote bool
+	// value is the default that by wants, where nothing stands for it.
+	value any
+	// gone is set if by took away what stood there.
+	gone bool
+	// whole is set for an object or a list that by put there in the place of all that could be in it.
+	whole bool
+	// first is set for an item that by put first.
+	first bool
+	// front is how many bytes at the beginning of a text templates prepended.
+	front int
+	// required is set if a required template wants the value.
+	required bool
+	// separator is that of the texts that required templates joined, "" for none.
+	separator string
+	in        map[string]*Writers
+}
+
+// child returns the writers of a field or an item. It works on nil.
+func (w *Writers) child(segment string) *Writers {
+	if w == nil {
+		return nil
+	}
+	return w.in[segment]
+}
+
+// Add adds what a template wrote.
+func (w *Writers) Add(template string, writes []Write) {
+	for _, one := range writes {
+		at := w
+		for _, segment := range one.Path.Segments() {
+			child := at.in[segment]
+			if child == nil {
+				child = &Writers{}
+				if at.in == nil {
+					at.in = map[string]*Writers{}
+				}
+				at.in[segment] = child
+			}
+			at = child
+		}
+		if one.Effect == Made || one.Effect == Derived {
+			continue
+		}
+		if at.by == "" || one.Effect != Same {
+			at.by, at.value = template, one.Value
+		}
+		at.wrote = at.wrote || one.Effect != Same
+		if one.separator != "" {
+			at.separator = one.separator
+		}
+		at.required = at.required || one.required
+		gone := one.Effect == Removed || one.Effect == Same && one.Value == nil
+		at.whole = at.whole || one.whole
+		at.gone, at.first, at.front = gone, at.first || one.First, max(at.front, one.front)
+	}
+}
+
+// By returns the template that wrote the place of a keyed path, or the whole around it; "" for none.
+func (w *Writers) By(path []string) string {
+	by := ""
+	for _, segment := range path {
+		if w = w.child(segment); w == nil {
+			return by
+		}
+		if w.wrote {
+			by = w.by
+		}
+	}
+	return by
+}
+
+// replaces returns the template that put a whole object or list around the place, "" for none.
+func (w *Writers) replaces(path *podschema.Path) string {
+	segments := path.Segments()
+	for _, segment := range segments[:len(segments)-1] {
+		if w = w.child(segment); w == nil {
+			return ""
+		}
+		if w.whole {
+			return w.by
+		}
+	}
+	return ""
+}
+
+// Copy returns writers that can be added to without changing w.
+func (w *Writers) Copy() *Writers {
+	c := *w
+	c.in = make(map[string]*Writers, len(w.in))
+	for segment, child := range w.in {
+		c.in[segment] = child.Copy()
+	}
+	return &c
+}
+
+// inside names a template that wrote something in the place, "" for none. It works on nil.
+func (w *Writers) inside() string {
+	if w == nil {
+		return ""
+	}
+	var names []string
+	for _, child := range w.in {
+		if child.by != "" && child.wrote {
+			names = append(names, child.by)
+		} else if name := child.inside(); name != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names)
+}

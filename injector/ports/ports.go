@@ -1,0 +1,130 @@
+// Package ports finds ports that two containers of a pod open, of which one is a template's.
+//
+// In: the pod that a template was merged into, and its fragment. Out: a [Clash]. Containers of a pod
+// share their ports, but for init containers that end before the app begins.
+//
+// May import: merge, templates/fragment, templates/podschema, templates/directive.
+package ports
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/templates/directive"
+	"github.com/pillion-dev/pillion/templates/fragment"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// Clash says that a port of a template is open in another container, too.
+type Clash struct {
+	Template string
+	// Path is the template's port, and Port its number as text.
+	Path *podschema.Path
+	Port string
+	// Container has the other port. It is of the template Other, or of the pod if that is "".
+	Container, Other string
+	// Advice says what a team can do. Default: to change one of the two.
+	Advice string
+}
+
+func (c *Clash) Error() string {
+	whose := "of the pod"
+	if c.Other != "" {
+		whose = "of template " + c.Other
+	}
+	advice := "change one of the two, or write $onConflict: Overwrite at the template's port if it is meant to take the port over"
+	return fmt.Sprintf("template %s conflicts at %s: container %s %s has the port %s, too, and the containers of a pod share their ports; %s",
+		c.Template, c.Path.Readable(), c.Container, whose, c.Port, cmp.Or(c.Advice, advice))
+}
+
+// port is a port of the pod.
+type port struct {
+	container, number string
+	path              *podschema.Path
+	// own is set for a port of the template, and meant if its $onConflict says that it is meant.
+	own, meant bool
+}
+
+// Find returns the first clash of a port that the template's fragment has, nil for none. Writers are
+// those before the template.
+func Find(template string, f *fragment.Node, pod map[string]any, w *merge.Writers) *Clash {
+	own := ownPorts(f)
+	if len(own) == 0 {
+		return nil
+	}
+	id, _ := podschema.At("spec.containers[].ports").Identity()
+	spec, _ := pod["spec"].(map[string]any)
+	open := map[string]port{}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, container := range itemsOf(spec, list) {
+			if list == "initContainers" && container["restartPolicy"] != "Always" {
+				continue
+			}
+			name, _ := container["name"].(string)
+			for _, fields := range itemsOf(container, "ports") {
+				key, ok := id.Key(fields)
+				if !ok {
+					continue
+				}
+				p := port{container: name, path: (*podschema.Path)(nil).Field("spec").Field(list).Key("name=" + name).Field("ports").Key(key)}
+				p.meant, p.own = own[name+"/"+key]
+				protocol, _ := fields["protocol"].(string)
+				p.number = fmt.Sprintf("%v/%s", fields["containerPort"], cmp.Or(protocol, "TCP"))
+				if c := clash(template, open, p, w); c != nil {
+					return c
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// itemsOf returns the objects in a list.
+func itemsOf(object map[string]any, list string) []map[string]any {
+	values, _ := object[list].([]any)
+	var items []map[string]any
+	for _, v := range values {
+		if item, ok := v.(map[string]any); ok {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+// ownPorts returns the ports of a fragment by container and key, and whether each is meant as it is.
+func ownPorts(f *fragment.Node) map[string]bool {
+	own := map[string]bool{}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, it := range f.Field("spec", list).List() {
+			name, _ := it.Field("name").JSON().(string)
+			for _, p := range it.Field("ports").List() {
+				own[name+"/"+p.Key] = p.Conflict == directive.Overwrite || p.Conflict == directive.KeepPod
+			}
+		}
+	}
+	return own
+}
+
+// clash compares a port with the one that has its number. About another template no $onConflict decides.
+func clash(template string, open map[string]port, p port, w *merge.Writers) *Clash {
+	first, taken := open[p.number]
+	if !taken || p.own && !first.own {
+		open[p.number] = p // the next one meets a template's, too
+	}
+	if !taken || first.container == p.container || !first.own && !p.own {
+		return nil
+	}
+	at, other := p, first
+	if !at.own {
+		at, other = first, p
+	}
+	by := w.By(other.path.Segments())
+	if other.own {
+		by = template
+	}
+	if (at.meant || other.meant) && (by == "" || by == template) {
+		return nil
+	}
+	return &Clash{Template: template, Path: at.path, Port: at.number, Container: other.container, Other: by}
+}

@@ -1,0 +1,229 @@
+package injector
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/pillion-dev/pillion/injector/apply"
+	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/policy"
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/required"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
+)
+
+// requiredResult is what the required templates say of a pod.
+type requiredResult struct {
+	required.Result
+	turns []turn
+	// refusals are those of templates that cannot be had, by the decision for the pod's labels.
+	refusals []TemplateOutcome
+}
+
+func (r requiredResult) refuses() bool {
+	return len(r.refusals) > 0 || len(r.Differences) > 0 || slices.ContainsFunc(r.turns, func(t turn) bool { return t.refuses })
+}
+
+// addTo adds what is required to a pod that was brought up to date, and to its record. Where an ordinary
+// template wrote the place, too, the record keeps that one's entry.
+func (r requiredResult) addTo(result *apply.Result) {
+	result.Pod, result.Operations = r.Pod, append(result.Operations, r.Operations...)
+	w := &apply.Wanted{}
+	for _, t := range r.turns {
+		w.Add(t.outcome.Name, r.Writes[t.outcome.Name])
+	}
+	w.AddTo(result.Record)
+}
+
+// requiredHere returns the templates that are required of a pod, by its labels, in order, and the refusals
+// of those that cannot be had. The decision is that for the labels of the pod that came.
+func (c *call) requiredHere(base, pod map[string]any, decision policy.Decision) (entries []templates.Entry, refusals []TemplateOutcome) {
+	if labels := podLabels(pod); !maps.Equal(labels, podLabels(c.request.Pod)) {
+		decision = c.decide(base, labels)
+	}
+	for _, o := range denied(decision) {
+		if entry, _ := c.request.Templates.Get(o.Name); entry.Required() {
+			refusals = append(refusals, o)
+		}
+	}
+	for _, name := range decision.Inject {
+		if decision.Required[name] {
+			entry, _ := c.request.Templates.Get(name)
+			entries = append(entries, entry)
+		}
+	}
+	return entries, refusals
+}
+
+// requireHere asks what is required of a pod by its labels. A required template may set a label that
+// another one selects.
+func (c *call) requireHere(base, pod map[string]any, decision policy.Decision, a applied) (requiredResult, error) {
+	entries, refusals := c.requiredHere(base, pod, decision)
+	for {
+		r, err := c.require(base, pod, entries, a)
+		if err != nil {
+			return r, err
+		}
+		more, refused := c.requiredHere(base, r.Pod, decision)
+		if len(more) <= len(entries) && len(refused) <= len(refusals) {
+			r.refusals = append(r.refusals, refusals...)
+			return r, nil
+		}
+		entries, refusals = more, refused
+	}
+}
+
+// require asks what required templates add to a pod, and what contradicts them. It never reads the
+// record.
+func (c *call) require(base, pod map[string]any, entries []templates.Entry, a applied) (requiredResult, error) {
+	r := requiredResult{Result: required.Result{Pod: pod}, turns: make([]turn, len(entries))}
+	if len(entries) == 0 {
+		return r, nil
+	}
+	if err := c.next("comparing the pod with the required templates"); err != nil {
+		return r, err
+	}
+	own := make([]required.Own, len(entries))
+	for i, entry := range entries {
+		own[i] = c.request.Templates.Own(entry)
+		entries[i].Template = c.versionInForce(entry, pod)
+	}
+	isSidecar := a.sidecars.areOfCluster(func() (map[string]any, error) {
+		// The ordinary templates alone made this pod of the base pod: there a name is enough.
+		all := c.requiredTemplates(base, entries, make([]turn, len(entries)), a.sidecars.isNamed)
+		result, err := required.Required(c.ctx, base, a.pod, all, own, a.writers)
+		return result.Pod, err
+	})
+	result, err := required.Required(c.ctx, base, pod, c.requiredTemplates(base, entries, r.turns, isSidecar), own, a.writers)
+	if err != nil {
+		code, ok := mergeCode(err)
+		if !ok {
+			return r, err
+		}
+		// The template cannot be merged into the pod. The error names it.
+		r.refusals = append(r.refusals, TemplateOutcome{Code: code, Why: err.Error(), Asked: true, named: true})
+		return r, nil
+	}
+	r.Result = result
+	return r, nil
+}
+
+// requiredTemplates returns templates for [required.Required], which note their turns. IsSidecar reports
+// whether a container is a sidecar of a template that is not required.
+func (c *call) requiredTemplates(base map[string]any, entries []templates.Entry, turns []turn, isSidecar func(map[string]any) bool) []required.Template {
+	rendered := map[string]bool{} // the sidecars of required templates
+	in := templates.Input{Author: base, Namespace: c.request.Namespace, IgnoreValidations: c.updates, Sidecar: func(container map[string]any) bool {
+		return rendered[nameOf(container)] || isSidecar(container)
+	}}
+	all := make([]required.Template, len(entries))
+	for i, entry := range entries {
+		all[i] = required.Template{Name: entry.Name, Render: func(pod map[string]any) (required.Rendering, error) {
+			in.Pod = pod
+			var err error
+			if turns[i], err = c.renderRequired(entry, in); err != nil || turns[i].fragment == nil {
+				return required.Rendering{}, err
+			}
+			addSidecars(rendered, turns[i].fragment)
+			version := turns[i].outcome.template
+			return required.Rendering{Fragment: turns[i].fragment, KeepPodResources: version.Spec().PodResources == v1alpha1.PodResourcesKeep, Allowed: version.Verify()}, nil
+		}}
+	}
+	return all
+}
+
+// renderRequired renders a required template for a pod.
+func (c *call) renderRequired(entry templates.Entry, in templates.Input) (turn, error) {
+	t, rendered, err := c.render(entry, in, true)
+	if err != nil {
+		return turn{}, err
+	}
+	if t.outcome.Code == reason.OtherSystem {
+		t.refuses, t.outcome.Asked, t.sentences = true, true, nil
+		t.outcome.Why += "; it is required here: ask the cluster's admin for a template that serves this system or exempts it"
+	}
+	if rendered != nil {
+		t.fragment = rendered.Fragment
+	}
+	return t, nil
+}
+
+// versionInForce returns the version of a required template that counts for a pod. One that came into force
+// within the last minute counts beside the one before it, for a pod that carries that one's hash: so
+// an edit refuses no pod that is being created.
+func (c *call) versionInForce(entry templates.Entry, pod map[string]any) *templates.Template {
+	before := entry.Before(c.request.Now)
+	if before == nil {
+		return entry.Template
+	}
+	if podLabels(pod)[record.LabelKeysOf(c.pipeline.statusKey).Hash(entry.Name)] == record.ShortHash(before.Hash()) {
+		return before
+	}
+	return entry.Template
+}
+
+// conclusion says of a required template whether it gave the pod something, and what contradicts it.
+func (c *call) conclusion(t turn, r required.Result, rec record.Record) turn {
+	name := t.outcome.Name
+	wrong := c.sentence(name, r.Differences, rec)
+	switch {
+	case wrong != "":
+		t.outcome.Code, t.outcome.Why, t.refuses = reason.Conflict, wrong, true
+		t.outcome.Asked = true
+		t.steps = c.step(t.steps, name, t.outcome.Why, string(t.outcome.Code))
+	case t.fragment != nil:
+		t.writes = r.Writes[name]
+		t.outcome.Code = reason.Injected
+		t.outcome.Why = t.outcome.Code.Sentence()
+		t.steps = c.step(t.steps, name, "conditions met, parameters valid", string(t.outcome.Code))
+	}
+	return t
+}
+
+func (s sidecars) isNamed(container map[string]any) bool { return s.cluster[nameOf(container)] != nil }
+
+// areOfCluster returns a function that reports whether a container is a sidecar of which templates of the cluster
+// made all in this request: neither a borrowed name is enough, nor a borrowed image. Completed returns the
+// pod of which they did, with what the required templates add to it: that they may have done already.
+func (s sidecars) areOfCluster(completed func() (map[string]any, error)) func(map[string]any) bool {
+	t := podschema.At("spec.containers[]")
+	completed = sync.OnceValues(completed)
+	return func(container map[string]any) bool {
+		made := s.cluster[nameOf(container)]
+		if made == nil || podschema.Equal(t, sealed(made), sealed(container)) {
+			return made != nil
+		}
+		pod, err := completed()
+		return err == nil && slices.ContainsFunc(slices.Concat(itemsOf(pod, "initContainers"), itemsOf(pod, "containers")), func(c map[string]any) bool {
+			return nameOf(c) == nameOf(container) && podschema.Equal(t, sealed(c), sealed(container))
+		})
+	}
+}
+
+// sealed returns a container without what the API server sets in it, and what gives it no rights.
+func sealed(container map[string]any) map[string]any {
+	container = maps.Clone(container)
+	for _, name := range []string{"imagePullPolicy", "ports", "resources"} {
+		delete(container, name)
+	}
+	container["volumeMounts"] = merge.WithoutToken(container["volumeMounts"])
+	return container
+}
+
+// denied returns the exclusions of a decision that refuse the pod.
+func denied(d policy.Decision) []TemplateOutcome {
+	var all []TemplateOutcome
+	for _, o := range d.Exclusions {
+		if o.Deny {
+			all = append(all, excluded(o))
+		}
+	}
+	return all
+}
+
+func excluded(o policy.Exclusion) TemplateOutcome {
+	return TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Exception: o.Exception, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
+}

@@ -1,0 +1,303 @@
+package injector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/injector/required"
+	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/podschema"
+)
+
+// An update of a running pod may add no difference from what is required: what [required.Required] says of
+// the new pod and not of the old one counts, where the update changes the value. Besides, a container
+// of a name that a version in force has stays as rendered, or as spec.verify accepts, whether or not
+// the template gives it to the pod as it is now: whoever changes the container can bring about that it
+// does not. No new ephemeral container enters such a container, or mounts the template's volumes.
+
+// wrongInUpdate judges an update by what of a pod can still change: images, with the subresource resize
+// resources, and with ephemeralcontainers new containers.
+func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
+	r := c.request
+	if slices.Contains(c.config.ExcludedNamespaces, r.Namespace.Name) || c.pipeline.disabled(r.Namespace) {
+		return nil, nil
+	}
+	changed := changedContainers(r)
+	resized := r.Subresource == "resize" && !podschema.Equal(podschema.At("spec.resources"), resourcesOf(r.Old), resourcesOf(r.Pod))
+	if len(changed) == 0 && !resized {
+		return nil, nil
+	}
+	if r.Subresource == "ephemeralcontainers" {
+		return c.entered(changed), nil
+	}
+	entries := c.requiredOfUpdated()
+	before, err := c.requireOfUpdated(r.Old, entries)
+	if err != nil {
+		return nil, err
+	}
+	after, err := c.requireOfUpdated(r.Pod, entries)
+	if err != nil {
+		return nil, err
+	}
+	refusals := c.refusalsOf(after, c.added(before, after, changed), record.New(c.pipeline.statusKey))
+	refusals = slices.DeleteFunc(refusals, func(t TemplateOutcome) bool {
+		entry, _ := r.Templates.Get(t.Name)
+		own := r.Templates.Own(entry)
+		others := resized || slices.ContainsFunc(changed, func(one container) bool { return !own.Named(nameOf(one.value)) })
+		return judgedAlready(before, after, t) || t.Code != reason.RequiredMissing && !others // [call.named] judges the template's own
+	})
+	for _, place := range r.Templates.Required() {
+		e := r.Templates.At(place)
+		if !c.requiredIn(e) {
+			continue
+		}
+		wrong := c.named(e, changed, after)
+		if e.Template == nil && slices.ContainsFunc(entries, func(o templates.Entry) bool { return o.Name == e.Name }) {
+			wrong = append(wrong, fmt.Sprintf("it is required here, but no good version of it is known: %v", e.Err))
+		}
+		if len(wrong) > 0 {
+			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Asked: true, Why: strings.Join(wrong, "; ")})
+		}
+	}
+	return refusals, nil
+}
+
+// requiredOfUpdated returns the templates that are required of a running pod: those that select it by its
+// labels, before or after the update, and those with a container in it. No update takes a container out.
+func (c *call) requiredOfUpdated() []templates.Entry {
+	r := c.request
+	var entries []templates.Entry
+	for _, place := range r.Templates.Required() {
+		e := r.Templates.At(place)
+		if !c.requiredIn(e) {
+			continue
+		}
+		own := r.Templates.Own(e)
+		has := func(list string) bool {
+			return slices.ContainsFunc(itemsOf(r.Pod, list), func(c map[string]any) bool { return own.Container(list, nameOf(c)) })
+		}
+		selected := (selectsPod(e, r.Pod) || selectsPod(e, r.Old)) && !exceptedWhenMade(e, r)
+		if selected || has("containers") || has("initContainers") {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// requireOfUpdated asks what is required of a running pod.
+func (c *call) requireOfUpdated(pod map[string]any, entries []templates.Entry) (requiredResult, error) {
+	creation := *c
+	creation.request.Operation, creation.request.Subresource, creation.updates = "CREATE", "", true
+	base, _, a, err := creation.before(pod)
+	if err != nil {
+		return requiredResult{}, err
+	}
+	good := slices.DeleteFunc(slices.Clone(entries), func(e templates.Entry) bool { return e.Template == nil })
+	return creation.require(base, pod, good, a)
+}
+
+// judgedAlready reports whether a required template refuses the pod before the update for the same: its
+// validations, or its system. Where it fails, nobody can tell what it would say, and no update passes.
+func judgedAlready(before, after requiredResult, t TemplateOutcome) bool {
+	was := before.turn(t.Name)
+	switch t.Code {
+	case reason.ValidationFailed:
+		return !slices.ContainsFunc(after.turn(t.Name).invalid, func(name string) bool { return !slices.Contains(was.invalid, name) })
+	case reason.OtherSystem:
+		return was.refuses && was.outcome.Code == reason.OtherSystem
+	}
+	return false
+}
+
+// turn returns the turn of a template, the zero turn for none.
+func (r requiredResult) turn(template string) turn {
+	if i := slices.IndexFunc(r.turns, func(t turn) bool { return t.outcome.Name == template }); i >= 0 {
+		return r.turns[i]
+	}
+	return turn{}
+}
+
+// added returns the differences of the new pod that the old one does not have, where the update changes the
+// value.
+func (c *call) added(before, after requiredResult, changed []container) []required.Difference {
+	old := map[string]bool{}
+	for _, d := range slices.Concat(before.Differences, before.Missing) {
+		old[d.Template+" "+d.String()] = true
+	}
+	var added []required.Difference
+	for _, d := range slices.Concat(after.Differences, after.Missing) {
+		entry, _ := c.request.Templates.Get(d.Template)
+		version := after.turn(d.Template).outcome.template
+		accepted := isPodResources(d.Path) && version.Verify().AllowsResources() || c.isNamed(d.Path, c.request.Templates.Own(entry), changed)
+		if !old[d.Template+" "+d.String()] && !accepted && c.changes(d.Path) {
+			added = append(added, d)
+		}
+	}
+	return added
+}
+
+// isNamed reports whether [call.named] judges the difference.
+func (c *call) isNamed(path *podschema.Path, own templates.Own, changed []container) bool {
+	field := "image"
+	if c.request.Subresource == "resize" {
+		field = "resources"
+	}
+	segments := path.Segments()
+	return len(segments) > 3 && segments[3] == field && slices.ContainsFunc(changed, func(one container) bool {
+		return one.list == segments[1] && "name="+nameOf(one.value) == segments[2] && own.Named(nameOf(one.value))
+	})
+}
+
+func isPodResources(path *podschema.Path) bool {
+	for ; path != nil; path = path.Parent() {
+		if path.Is("spec", "resources") {
+			return true
+		}
+	}
+	return false
+}
+
+// changes reports whether the update changes the value at a place, or nothing stands there. What a template
+// renders may depend on an image that an honest update changes: then the value that stays is no
+// difference of the update.
+func (c *call) changes(path *podschema.Path) bool {
+	now := podschema.LookUp(c.request.Pod, path.Segments())
+	return now == nil || !podschema.Equal(nil, podschema.LookUp(c.request.Old, path.Segments()), now)
+}
+
+// container is a container that an update changes, in its list.
+type container struct {
+	list  string
+	value map[string]any
+}
+
+// changedContainers returns the containers that the update changes, as far as its subresource can: images,
+// resources, or new ephemeral containers.
+func changedContainers(r Request) []container {
+	lists, field := []string{"initContainers", "containers"}, "image"
+	switch r.Subresource {
+	case "resize":
+		field = "resources"
+	case "ephemeralcontainers":
+		lists, field = []string{"ephemeralContainers"}, ""
+	}
+	var changed []container
+	for _, list := range lists {
+		before := map[string]map[string]any{}
+		for _, c := range itemsOf(r.Old, list) {
+			before[nameOf(c)] = c
+		}
+		for _, c := range itemsOf(r.Pod, list) {
+			was, there := before[nameOf(c)]
+			if !there || field != "" && !podschema.Equal(podschema.At("spec.containers[]").Child(field), was[field], c[field]) {
+				changed = append(changed, container{list, c})
+			}
+		}
+	}
+	return changed
+}
+
+// entered finds new ephemeral containers that enter a required sidecar: they share its processes, or its
+// files, and so can change what it does.
+func (c *call) entered(changed []container) []TemplateOutcome {
+	var refusals []TemplateOutcome
+	for _, place := range c.request.Templates.Required() {
+		e := c.request.Templates.At(place)
+		if !c.requiredIn(e) {
+			continue
+		}
+		own, verify := c.request.Templates.Own(e), verifyOf(e)
+		var wrong []string
+		for _, one := range changed {
+			if target, _ := one.value["targetContainerName"].(string); own.Named(target) {
+				wrong = append(wrong, fmt.Sprintf("the ephemeral container %s targets the container %s; leave out targetContainerName, or target another container",
+					nameOf(one.value), target))
+			}
+			for _, m := range required.MountsOf(one.value) {
+				if own.Volume(m.Volume) && !verify.AllowsMount(m.Path) {
+					wrong = append(wrong, fmt.Sprintf("the ephemeral container %s mounts the volume %s, which is the template's: mount another volume, or none (spec.verify.allow.volumeMounts of the template can allow the path)",
+						nameOf(one.value), m.Volume))
+				}
+			}
+		}
+		if len(wrong) > 0 {
+			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Asked: true, Why: strings.Join(wrong, "; ")})
+		}
+	}
+	return refusals
+}
+
+func verifyOf(e templates.Entry) templates.Verify {
+	if e.Template == nil {
+		return templates.Verify{}
+	}
+	return e.Template.Verify()
+}
+
+// named compares changed containers of a name that the template has with what it renders. If it fails, or does
+// not render the container, only what spec.verify accepts will do.
+func (c *call) named(e templates.Entry, changed []container, after requiredResult) []string {
+	own, verify := c.request.Templates.Own(e), verifyOf(e)
+	t := after.turn(e.Name)
+	if t.outcome.template != nil {
+		verify = t.outcome.template.Verify()
+	}
+	instead := "the template does not render it for the pod as it is now"
+	if t.fragment == nil && t.refuses {
+		instead = "the template fails for the pod as it is now (" + t.outcome.Why + ")"
+	}
+	var wrong []string
+	for _, one := range changed {
+		name := nameOf(one.value)
+		if !own.Named(name) {
+			continue
+		}
+		want, rendered := t.fragment.Field("spec", one.list).Item("name=" + name).JSON().(map[string]any)
+		field, allowed := "image", verify.AllowsImage(fmt.Sprint(one.value["image"]))
+		accepts := "an image that the template's spec.verify.images allows"
+		if c.request.Subresource == "resize" {
+			field, allowed, accepts = "resources", verify.AllowsResources(), "others with spec.verify.allow.resources of the template"
+		}
+		typ := podschema.At("spec.containers[]").Child(field)
+		switch {
+		case allowed, rendered && podschema.Equal(typ, orEmpty(want[field]), orEmpty(one.value[field])):
+		case rendered:
+			wrong = append(wrong, fmt.Sprintf("the container %s would have the %s %s; must be %s, as the template renders it, or %s", name, field, podschema.Show(one.value[field]), podschema.Show(want[field]), accepts))
+		default:
+			wrong = append(wrong, fmt.Sprintf("the container %s would have the %s %s; %s, so it may have only %s; or create a new pod", name, field, podschema.Show(one.value[field]), instead, accepts))
+		}
+	}
+	return wrong
+}
+
+func orEmpty(v any) any {
+	if v == nil {
+		return map[string]any{}
+	}
+	return v
+}
+
+// resourcesOf returns the resources of a pod of its own.
+func resourcesOf(object map[string]any) map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	resources, _ := spec["resources"].(map[string]any)
+	return resources
+}
+
+// itemsOf returns the objects in a list of the spec of a pod.
+func itemsOf(object map[string]any, list string) []map[string]any {
+	spec, _ := object["spec"].(map[string]any)
+	values, _ := spec[list].([]any)
+	var items []map[string]any
+	for _, v := range values {
+		if item, ok := v.(map[string]any); ok {
+			items = append(items, item)
+		}
+	}
+	return items
+}
+
+func nameOf(item map[string]any) string { name, _ := item["name"].(string); return name }

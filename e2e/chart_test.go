@@ -118,9 +118,9 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		// What the schema finds comes at once.
 		{[]string{"replicas=-1", "certs.files.secretName=Bad_Name", "networkPolicy.apiServers[0].ipblock.cidr=10.0.0.0/28"},
 			[]string{"replicas", "Bad_Name", "ipblock"}},
-		{[]string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.timeoutSeconds=31", "rbac.hardend=true", "required.policy=yes", "required.polcy=true", "rbac.hardened=1",
+		{[]string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.timeoutSeconds=31", "rbac.hardend=true", "rbac.hardened=1",
 			"webhook.clientCA=file.crt", "networkPolicy.enabled=yes"},
-			[]string{"libary", "nam", "replicas", "provider", "level", "timeoutSeconds", "hardend", "policy", "polcy", "hardened", "clientCA", "enabled"}},
+			[]string{"libary", "nam", "replicas", "provider", "level", "timeoutSeconds", "hardend", "hardened", "clientCA", "enabled"}},
 		{[]string{"extraArgs={--log-level=loud}"}, []string{"the chart gives --l"}},
 		{[]string{"extraArgs={--config=more.yaml,--log-level,debug}"}, []string{"the chart gives --l"}},
 		{[]string{"extraArgs={--library=fluent-bit}", "library={environment}"}, []string{"the chart gives --l"}},

@@ -68,7 +68,6 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	all := platforms(t)
 	all["monitoring"] = "metrics: {serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}"
 	all["nothing"] = ""
-	all["an admission policy"] = "required: {policy: true}\ntemplates: {mesh: {required: true, match: {podSelector: {matchLabels: {app: web}}}, inject: {spec: {containers: [{name: mesh, image: 'mesh:1'}]}}}}"
 	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: true}\nvalues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
 	all["labels and annotations that the chart has as well"] = "commonLabels: {release: all, grafana_dashboard: all}\npodLabels: {release: pods}\npodAnnotations: {checksum/files: x, kubectl.kubernetes.io/default-container: x}\nvalues: {a: b}\n" +
 		"metrics: {serviceMonitor: {enabled: true, labels: {release: monitor}}, rules: {enabled: true, labels: {release: rules}}, dashboard: {enabled: true}}"

@@ -14,9 +14,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	syaml "sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -27,197 +27,6 @@ func inFile(t *testing.T, name, text string) string {
 	file := filepath.Join(t.TempDir(), name)
 	expectNoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
-}
-
-// objectsOf reads a file of YAML, and returns the policies and bindings of required templates:
-// what they specify, as JSON, by kind and name.
-func objectsOf(t *testing.T, text string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	for _, object := range objectsIn(t, text) {
-		if strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && strings.HasPrefix(object.GetName(), "required-") {
-			found[object.GetKind()+" "+object.GetName()] = pretty(object.Object["spec"])
-		}
-	}
-	return found
-}
-
-// chartPolicies renders the chart with values, and returns its policies of required templates.
-func chartPolicies(t *testing.T, values string, args ...string) map[string]string {
-	t.Helper()
-	args = append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace, "-f", inFile(t, "values.yaml", values), "--set", "required.policy=true"}, args...)
-	return objectsOf(t, must(t, "", "helm", args...))
-}
-
-// What the chart and the command make of the same template is the same.
-func TestTheChartMakesThePoliciesThatTheCommandPrints(t *testing.T) {
-	t.Parallel()
-	for name, spec := range map[string]string{
-		"one image": `
-required: true
-match: {}
-inject: {spec: {containers: [{name: a, image: "docker.io/a/b:1"}]}}`,
-		"selectors": `
-required: true
-match:
-  namespaceSelector: {matchLabels: {z: "1", team: "true"}, matchExpressions: [{key: tier, operator: In, values: [b, a]}, {key: plain, operator: DoesNotExist}]}
-  podSelector: {matchLabels: {z.example.com/b: x, a: ""}, matchExpressions: [{key: c, operator: NotIn, values: [w, x]}, {key: d, operator: Exists}, {key: e, operator: DoesNotExist}, {key: f, operator: In, values: [g]}]}
-inject: {spec: {initContainers: [{name: a, image: "a:1", restartPolicy: Always}]}}`,
-		"exceptions": `
-required: true
-match: {namespaceSelector: {matchLabels: {team: shop}}, podSelector: {matchLabels: {mesh: required}}}
-exceptions:
-- {name: a, namespaceSelector: {matchLabels: {tier: x}, matchExpressions: [{key: zone, operator: DoesNotExist}]}, podSelector: {matchExpressions: [{key: app, operator: In, values: [batch, cron]}]}, until: "2027-03-31T00:00:00Z", reason: OPS-1}
-- {name: b, podSelector: {matchExpressions: [{key: old, operator: Exists}]}, until: 2027-03-30T20:00:00-04:00, reason: 'OPS-2: "soon"'}
-- {name: c, namespaceSelector: {matchLabels: {tier: z}}, podSelector: {}, until: "2026-01-01T00:00:00Z", reason: OPS-3}
-inject: {spec: {containers: [{name: a, image: "docker.io/a/b:1"}]}}`,
-		"a parameter that the installer's values set": `
-required: true
-match: {}
-parameters: [{name: image, type: image, default: "a:1"}, {name: mirrored, type: image, default: "a:1", setBy: []}]
-inject: {spec: {containers: [{name: a, image: "${params.image}"}], initContainers: [{name: b, image: "${ params.mirrored }"}]}}`,
-		"patterns and conditions and what teams set": `
-required: true
-match: {}
-verify: {images: ["r.example.com:5000/**", "*.example.com/a+b/*", "docker.io/[x]/c@sha256:*"], allow: {resources: true}}
-parameters: [{name: image, type: image, default: "r.example.com:5000/p:1", setBy: [Namespace]}, {name: early, type: boolean, default: true}]
-inject:
-  spec:
-    initContainers:
-    - {$if: params.early, name: init, image: "r.example.com:5000/init:1"}
-    - {$if: "!params.early", name: init, image: "r.example.com:5000/init:2"}
-    - {name: a, image: "${params.image}"}
-    containers:
-    - {name: b, image: "r.example.com:5000/${params.early ? 'b' : 'c'}:1"}
-    - {name: app, env: [{name: A, value: b}]}`,
-		"canaries": `
-required: true
-match: {}
-verify: {images: ["r.example.com/a/*"]}
-parameters: [{name: mirrored, type: image, default: "b:1", setBy: []}]
-inject:
-  spec:
-    containers: [{name: a, image: "a:1"}, {name: b, image: "${params.mirrored}"}, {name: only-stable, image: "c:1"}, {name: patched, image: "d:1"}]
----
-canary: {of: mesh, percent: 10}
-verify: {images: ["r.example.com/a/*", "r.example.com/next/*"]}
-parameters: [{name: mirrored, type: image, default: "b:2", setBy: []}, {name: open, type: image, default: "r.example.com/next/f:1", setBy: [Pod]}]
-inject:
-  spec:
-    containers: [{name: a, image: "a:2"}, {name: b, image: "${params.mirrored}"}, {name: f, image: "${params.open}"}, {$if: "has(pod.metadata)", name: patched, image: "d:2"}]
----
-canary: {of: mesh, podSelector: {matchLabels: {next: "true"}}}
-parameters: [{name: mirrored, type: image, default: "b:3"}]
-inject: {spec: {initContainers: [{name: g, image: "g:1", restartPolicy: Always}], containers: [{name: a, image: "a:3"}]}}
----
-canary: {of: another}
-inject: {spec: {containers: [{name: a, image: "a:4"}]}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			values := "defaults: {another: {image: x}}"
-			if strings.Contains(spec, "params.mirrored") {
-				values = "defaults: {mesh: {mirrored: \"mirror.example.com/a:2\"}}"
-			}
-			var manifest string // of the template, and of its canaries, the last one first
-			templates := map[string]any{}
-			for i, spec := range strings.Split(spec, "\n---") {
-				name := "mesh"
-				if i > 0 {
-					name = fmt.Sprint("mesh-next-", i)
-				}
-				one := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:" + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
-				manifest = one + strings.Repeat("---\n", min(i, 1)) + manifest
-				var object map[string]any
-				expectNoError(t, syaml.Unmarshal([]byte(one), &object))
-				templates[name] = object
-			}
-			printed := must(t, "", "pillion", "policy", "mesh", "--templates", inFile(t, "mesh.yaml", manifest), "--values", inFile(t, "values.yaml", values), "--excluded-namespaces=kube-system,kube-node-lease", "--pillion-namespace", ground.Namespace)
-			want := objectsOf(t, printed)
-			if len(want) != 2 {
-				t.Fatalf("the command prints\n%s", printed)
-			}
-			same := func(form string, templates map[string]any, args ...string) {
-				t.Helper()
-				text, err := json.Marshal(map[string]any{"templates": templates})
-				expectNoError(t, err)
-				got := chartPolicies(t, string(text)+"\n", append([]string{"-f", inFile(t, "more.yaml", "values: {"+values+"}")}, args...)...)
-				for what, spec := range want {
-					if got[what] != spec {
-						t.Errorf("%s: the chart makes of %s\n%s\nand the command\n%s", form, what, got[what], spec)
-					}
-				}
-				if len(got) != len(want) {
-					t.Errorf("%s: the chart makes %d objects", form, len(got))
-				}
-			}
-			specs := map[string]any{}
-			for name, object := range templates {
-				specs[name] = object.(map[string]any)["spec"]
-			}
-			same("specs", specs)
-			const notRequired = "---\nkind: SidecarTemplate\nmetadata: {name: not-required}\nspec: {match: {}, inject: {spec: {containers: [{name: a, image: 'a:1'}]}}}\n"
-			same("a text with more than one manifest", map[string]any{"all": "---\n" + manifest + notRequired})
-			if name != "one image" {
-				return
-			}
-			same("manifests", templates)
-			same("excluded namespaces in another order", specs, "--set", "excludedNamespaces={kube-system,"+ground.Namespace+",kube-node-lease}")
-		})
-	}
-}
-
-// printsNone fails the test unless the command fails for the template, and says so.
-func printsNone(t *testing.T, spec, says string) {
-	t.Helper()
-	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: mesh}\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
-	if _, _, err := run(t, "", "pillion", "policy", "mesh", "--library=fluent-bit", "--templates", inFile(t, "mesh.yaml", manifest), "--values", inFile(t, "values.yaml", "x: 'a:1'")); err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("%s: the command: %v", spec, err)
-	}
-}
-
-// Where the command says that no policy can hold pods to a template, the chart makes none; where it
-// says what to add, the chart fails and says so.
-func TestTheChartMakesNoPolicyWhereTheCommandPrintsNone(t *testing.T) {
-	t.Parallel()
-	const container = "\ninject: {spec: {containers: [{name: a, image: \"a:1\"}]}}"
-	none := "values: {x: 'a:1'}\ntemplates:\n" // a chart's values with all templates that no policy comes of
-	for i, spec := range []string{
-		"match: {}" + container,
-		"required: true\nsuspend: true\nmatch: {}" + container,
-		"required: true\nmatch: {}\nmatchConditions: [{name: a, expression: 'true'}]" + container,
-		"required: true\nmatch: {}\ninject: {spec: {containers: [{$if: 'has(pod.metadata)', name: a, image: '${values.x}'}]}}",
-		"required: true\nmatch: {}\ninject: {spec: {$if: 'has(pod.metadata)', containers: [{name: a, image: 'a:1'}]}}",
-		"required: true\nmatch: {}\ninject: {metadata: {labels: {a: b}}}",
-	} {
-		none += fmt.Sprintf("  mesh-%d:\n    %s\n", i, strings.ReplaceAll(spec, "\n", "\n    "))
-		printsNone(t, spec, "")
-	}
-	if policies := chartPolicies(t, none); len(policies) > 0 {
-		t.Errorf("the chart makes %v", policies)
-	}
-	for _, spec := range []string{
-		"required: true\nmatch: {}\ninject: {spec: {containers: [{name: a, image: '${values.x}'}]}}",
-		"required: true\nmatch: {}\nparameters: [{name: image, type: image, default: 'a:1', setBy: [Namespace]}]\ninject: {spec: {containers: [{name: a, image: '${params.image}'}]}}",
-	} {
-		values := inFile(t, "values.yaml", "values: {x: 'a:1'}\ntemplates:\n  mesh:\n    "+strings.ReplaceAll(spec, "\n", "\n    ")+"\n")
-		_, _, err := run(t, "", "helm", "template", ground.Release, checkout.Chart(), "-n", ground.Namespace, "-f", values, "--set", "required.policy=true")
-		if err == nil || !strings.Contains(err.Error(), "spec.verify.images") || !strings.Contains(err.Error(), "templates.mesh") {
-			t.Errorf("%s: %v", spec, err)
-		}
-		printsNone(t, spec, "spec.verify.images")
-	}
-	for set, want := range map[string]string{ // by --set-json
-		"rbac.admissionPolicy=false":                                 "rbac.admissionPolicy=true",
-		`webhook.matchConditions=[{"name":"a","expression":"true"}]`: "webhook.matchConditions",
-	} {
-		if _, _, err := run(t, "", "helm", "template", ground.Release, checkout.Chart(), "--set", "required.policy=true", "--set-json", set); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("--set-json %s: %v", set, err)
-		}
-	}
-	if policies := chartPolicies(t, "required: {policy: true}\n", "--set", "library={fluent-bit}"); len(policies) > 0 {
-		t.Errorf("without templates: %v", policies)
-	}
 }
 
 // API servers check the types of a policy's expressions by the schema of pods, and warn in its status.
@@ -311,32 +120,6 @@ func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T
 	}
 }
 
-// The policy that the chart makes is the one that the command prints, also as the API server stored
-// it; and the commands that check names for it bring it back.
-func TestCheckKnowsThePolicyThatTheChartMadeAndHowToBringItBack(t *testing.T) {
-	m := requiredFor(unique("team"), sidecarSpec)
-	policy := "required-" + m.name + ".pillion.dev"
-	upgrade := upgradeOf(installed...)
-	t.Cleanup(func() {
-		if _, err := ground.Run(context.Background(), shared, "helm", upgrade...); err != nil {
-			t.Error(err)
-		}
-		if err := shared.Rollout(context.Background(), ground.Namespace); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t, "", "helm", append(upgrade, "--set", "required.policy=true", "--set-file", "templates."+m.name+"="+inFile(t, "template.yaml", m.yaml()))...)
-	rolledOut(t, ground.Namespace)
-	soundly(t)
-	before := wholeRelease(t)
-	must(t, "", "kubectl", "patch", "validatingadmissionpolicy", policy, "--type=merge", "-p", `{"spec":{"failurePolicy":"Ignore"}}`)
-	mends(t, finds(t, "policies", policy+`: it has spec.failurePolicy "Ignore", and the chart renders "Fail"`))
-	isBack(t, before)
-	must(t, "", "kubectl", "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", policy)
-	mends(t, finds(t, "policies", "there is no validatingadmissionpolicybinding/"+policy))
-	isBack(t, before)
-}
-
 // floored is a template that is required in the namespaces of a team, one of these, and a pod there
 // with its sidecar. There may be an admission policy for it.
 type floored struct {
@@ -410,6 +193,9 @@ func (f floored) letsGo(t *testing.T) {
 // keepsItsImage fails if a subresource changes the image of the sidecar: the policy is not about these.
 func (f floored) keepsItsImage(t *testing.T) {
 	t.Helper()
+	if got := f.entered(t, "exec", "app"); got != "**entered**" {
+		t.Errorf("exec into another container: %s", got)
+	}
 	pods := f.n.client.CoreV1().Pods(f.n.name)
 	for _, subresource := range []string{"resize", "ephemeralcontainers", "status"} {
 		_, err := pods.Patch(t.Context(), "running", types.StrategicMergePatchType, f.evil(), metav1.PatchOptions{}, subresource)
@@ -447,6 +233,23 @@ var tries = []struct {
 	{"another image for a running sidecar", func(t *testing.T, f floored) string {
 		return f.answer(f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.StrategicMergePatchType, f.evil(), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}))
 	}},
+	{"`kubectl exec` into a running sidecar", func(t *testing.T, f floored) string { return f.entered(t, "exec", f.name) }},
+	{"`kubectl attach` to a running sidecar", func(t *testing.T, f floored) string { return f.entered(t, "attach", f.name) }},
+}
+
+// entered says in short what an API server answers to exec or attach into a container of the running pod.
+func (f floored) entered(t *testing.T, subresource, container string) string {
+	t.Helper()
+	request := f.n.client.CoreV1().RESTClient().Post().Namespace(f.n.name).Resource("pods").Name("running").SubResource(subresource).
+		Param("container", container).Param("stdout", "true")
+	if subresource == "exec" {
+		request = request.Param("command", "true")
+	}
+	err := request.Do(t.Context()).Error()
+	if err == nil || !apierrors.IsForbidden(err) {
+		return "**entered**" // a control plane without nodes fails only then
+	}
+	return f.answer(nil, err)
 }
 
 // A heldRow is a row of the table in docs/concepts/when-pillion-fails.md.

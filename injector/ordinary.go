@@ -108,7 +108,7 @@ func (c *call) own(pod map[string]any) []required.Own {
 	var own []required.Own
 	for _, place := range c.request.Templates.Required() {
 		if e := c.request.Templates.At(place); c.requiredIn(e) && selectsPod(e, pod) {
-			own = append(own, c.request.Templates.Own(e))
+			own = append(own, c.request.Templates.Own(e, c.request.Now))
 		}
 	}
 	return own

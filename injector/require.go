@@ -89,7 +89,7 @@ func (c *call) require(base, pod map[string]any, entries []templates.Entry, a ap
 	}
 	own := make([]required.Own, len(entries))
 	for i, entry := range entries {
-		own[i] = c.request.Templates.Own(entry)
+		own[i] = c.request.Templates.Own(entry, c.request.Now)
 		entries[i].Template = c.versionInForce(entry, pod)
 	}
 	isSidecar := a.sidecars.areOfCluster(func() (map[string]any, error) {
@@ -167,6 +167,9 @@ func (c *call) versionInForce(entry templates.Entry, pod map[string]any) *templa
 
 // conclusion says of a required template whether it gave the pod something, and what contradicts it.
 func (c *call) conclusion(t turn, r required.Result, rec record.Record) turn {
+	if t.refuses {
+		return t
+	}
 	name := t.outcome.Name
 	wrong := c.sentence(name, r.Differences, rec)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -138,7 +139,7 @@ func withoutOwn(set *templates.Set, pod map[string]any) (map[string]any, map[str
 		for _, item := range itemsOf(pod, list) {
 			is := false
 			for _, place := range set.Required() {
-				o := set.Own(set.At(place))
+				o := set.Own(set.At(place), time.Time{})
 				is = is || list == "volumes" && o.Volume(nameOf(item)) || list != "volumes" && o.Container(list, nameOf(item))
 			}
 			if is {

@@ -148,7 +148,7 @@ func TestTheFinalPodHasEverythingThatARequiredTemplateRenders(t *testing.T) {
 		{"the label is gone", `[{"op":"remove","path":"/metadata/labels/audited"}]`, "metadata.labels.audited is missing"},
 		{"a label is another", `[{"op":"replace","path":"/metadata/labels/audited","value":"no"}]`, `metadata.labels.audited is "no"; must be "true"`},
 		{"the pod is exempt", `[{"op":"add","path":"/metadata/labels/exempt","value":"x"},{"op":"remove","path":"/spec/initContainers"}]`, ""},
-		{"a matchCondition is false", `[{"op":"add","path":"/spec/hostNetwork","value":true},{"op":"remove","path":"/spec/initContainers"}]`, ""},
+		{"a matchCondition is false", `[{"op":"add","path":"/spec/hostNetwork","value":true},{"op":"remove","path":"/spec/initContainers"},{"op":"remove","path":"/spec/volumes"}]`, ""},
 		{"the pod opts out", `[{"op":"add","path":"/metadata/annotations/pillion.dev~1inject","value":"false"},{"op":"remove","path":"/spec/initContainers"}]`, "spec.initContainers[name=audit] is missing"},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, c.change)}, nil)

@@ -45,7 +45,7 @@ func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
 	refusals := c.refusalsOf(after, c.added(before, after, changed), record.New(c.pipeline.statusKey))
 	refusals = slices.DeleteFunc(refusals, func(t TemplateOutcome) bool {
 		entry, _ := r.Templates.Get(t.Name)
-		own := r.Templates.Own(entry)
+		own := r.Templates.Own(entry, r.Now)
 		others := resized || slices.ContainsFunc(changed, func(one container) bool { return !own.Named(nameOf(one.value)) })
 		return judgedAlready(before, after, t) || t.Code != reason.RequiredMissing && !others // [call.named] judges the template's own
 	})
@@ -75,7 +75,7 @@ func (c *call) requiredOfUpdated() []templates.Entry {
 		if !c.requiredIn(e) {
 			continue
 		}
-		own := r.Templates.Own(e)
+		own := r.Templates.Own(e, r.Now)
 		has := func(list string) bool {
 			return slices.ContainsFunc(itemsOf(r.Pod, list), func(c map[string]any) bool { return own.Container(list, nameOf(c)) })
 		}
@@ -131,7 +131,7 @@ func (c *call) added(before, after requiredResult, changed []container) []requir
 	for _, d := range slices.Concat(after.Differences, after.Missing) {
 		entry, _ := c.request.Templates.Get(d.Template)
 		version := after.turn(d.Template).outcome.template
-		accepted := isPodResources(d.Path) && version.Verify().AllowsResources() || c.isNamed(d.Path, c.request.Templates.Own(entry), changed)
+		accepted := isPodResources(d.Path) && version.Verify().AllowsResources() || c.isNamed(d.Path, c.request.Templates.Own(entry, c.request.Now), changed)
 		if !old[d.Template+" "+d.String()] && !accepted && c.changes(d.Path) {
 			added = append(added, d)
 		}
@@ -209,7 +209,7 @@ func (c *call) entered(changed []container) []TemplateOutcome {
 		if !c.requiredIn(e) {
 			continue
 		}
-		own, verify := c.request.Templates.Own(e), verifyOf(e)
+		own, verify := c.request.Templates.Own(e, c.request.Now), verifyOf(e)
 		var wrong []string
 		for _, one := range changed {
 			if target, _ := one.value["targetContainerName"].(string); own.Named(target) {
@@ -240,7 +240,7 @@ func verifyOf(e templates.Entry) templates.Verify {
 // named compares changed containers of a name that the template has with what it renders. If it fails, or does
 // not render the container, only what spec.verify accepts will do.
 func (c *call) named(e templates.Entry, changed []container, after requiredResult) []string {
-	own, verify := c.request.Templates.Own(e), verifyOf(e)
+	own, verify := c.request.Templates.Own(e, c.request.Now), verifyOf(e)
 	t := after.turn(e.Name)
 	if t.outcome.template != nil {
 		verify = t.outcome.template.Verify()

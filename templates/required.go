@@ -3,6 +3,7 @@ package templates
 import (
 	"cmp"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -84,12 +85,12 @@ func (o Own) Named(name string) bool {
 // Volume reports whether the template may render a volume of that name.
 func (o Own) Volume(name string) bool { return o["volumes/"+name] }
 
-// Own returns the names of a required entry: those of the version in force, of the one before it, and of
-// its canaries, since a pod may have been made with each of them.
-func (s *Set) Own(e Entry) Own {
+// Own returns the names of a required entry: those of the version in force, of the one before it while that
+// one counts, and of its canaries, since a pod may have been made with each of them.
+func (s *Set) Own(e Entry, now time.Time) Own {
 	own := e.Own()
-	if e.Previous != nil {
-		maps.Copy(own, Entry{Template: e.Previous}.Own())
+	if before := e.Before(now); before != nil {
+		maps.Copy(own, Entry{Template: before}.Own())
 	}
 	for _, c := range s.byStable[e.Name] {
 		maps.Copy(own, Entry{Template: c.Version}.Own())

@@ -17,6 +17,7 @@ import (
 type Verify struct {
 	images, env, mounts []*regexp.Regexp
 	resources, probes   bool
+	exec                bool
 }
 
 // Verify returns what the template's spec.verify accepts: nothing if it has none.
@@ -46,6 +47,9 @@ func (v Verify) AllowsResources() bool { return v.resources }
 
 // AllowsProbes reports whether another webhook may change a sidecar's probes.
 func (v Verify) AllowsProbes() bool { return v.probes }
+
+// AllowsExec reports whether the template's admission policy lets exec and attach into its sidecars pass.
+func (v Verify) AllowsExec() bool { return v.exec }
 
 func anyMatches(patterns []*regexp.Regexp, text string) bool {
 	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) })
@@ -87,12 +91,12 @@ func (c *compiler) verification(at *manifest.Path) Verify {
 	v := Verify{images: c.patterns(declared.Images, withinSlash, imagePatternMistake, at.Field("images"))}
 	if allow := declared.Allow; allow != nil {
 		at := at.Field("allow")
-		if len(allow.Env)+len(allow.VolumeMounts) == 0 && !allow.Resources && !allow.Probes {
-			c.problem(at, "allows nothing; write env, volumeMounts, resources or probes, or remove it")
+		if len(allow.Env)+len(allow.VolumeMounts) == 0 && !allow.Resources && !allow.Probes && !allow.Exec {
+			c.problem(at, "allows nothing; write env, volumeMounts, resources, probes or exec, or remove it")
 		}
 		v.env = c.patterns(allow.Env, anyText, envPatternMistake, at.Field("env"))
 		v.mounts = c.patterns(allow.VolumeMounts, withinSlash, mountPatternMistake, at.Field("volumeMounts"))
-		v.resources, v.probes = allow.Resources, allow.Probes
+		v.resources, v.probes, v.exec = allow.Resources, allow.Probes, allow.Exec
 	}
 	return v
 }

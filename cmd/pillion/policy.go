@@ -25,8 +25,9 @@ template. API servers evaluate it themselves: it holds while Pillion is away,
 and in a namespace that is too new for Pillion's labels. Pods that the template
 selects are refused if one of its containers is missing, or has an image that
 neither the template renders nor its spec.verify.images allows; and so is
-another image for such a container in a running pod. The comments in front of it
-list its limits.
+another image for such a container in a running pod. So are exec and attach
+into such a container, unless the template has spec.verify.allow.exec. The
+comments in front of it list its limits.
 
 Without --cluster policy reads files: --templates, and with --values the
 defaults that the installer's values give. With --cluster the template and the
@@ -36,8 +37,7 @@ change; 'pillion check' says when it is old.
 
 A container under $if is not demanded, since API servers cannot evaluate the
 condition. A template whose every container depends on the pod, by $if or by
-matchConditions, has no policy. The chart makes the same objects for its own
-templates: required.policy=true.`,
+matchConditions, has no policy.`,
 		Example: `  pillion policy mesh --templates mesh.yaml
   pillion policy mesh --cluster | kubectl apply -f -`,
 		Args:              oneArg("policy takes the name of one template"),

@@ -70,6 +70,16 @@ type Result struct {
 	Missing, Differences []Difference
 }
 
+// ownLists are the lists of a pod's spec in which a template has items of its own.
+var ownLists = []string{"initContainers", "containers", "volumes"}
+
+func has(o Own, list, name string) bool {
+	if list == "volumes" {
+		return o.Volume(name)
+	}
+	return o.Container(list, name)
+}
+
 // Strip returns the pod without the own containers and volumes of the templates. The pod is not
 // modified.
 func Strip(pod map[string]any, own []Own) map[string]any {
@@ -78,13 +88,11 @@ func Strip(pod map[string]any, own []Own) map[string]any {
 		return pod
 	}
 	stripped := maps.Clone(spec)
-	for _, list := range []string{"initContainers", "containers", "volumes"} {
+	for _, list := range ownLists {
 		items := listOf(spec[list])
 		left := slices.DeleteFunc(slices.Clone(items), func(v any) bool {
 			name, _ := objectOf(v)["name"].(string)
-			return slices.ContainsFunc(own, func(o Own) bool {
-				return list == "volumes" && o.Volume(name) || list != "volumes" && o.Container(list, name)
-			})
+			return slices.ContainsFunc(own, func(o Own) bool { return has(o, list, name) })
 		})
 		if len(left) < len(items) {
 			stripped[list] = left
@@ -99,7 +107,7 @@ func Strip(pod map[string]any, own []Own) map[string]any {
 }
 
 // Required merges the required templates, in order, into a pod as all else has left it. Own are the
-// containers and volumes of all of them: they see the pod without these. Base is the pod without
+// containers and volumes of each of them: they see the pod without these. Base is the pod without
 // any template, for the places of items that go. Writers say what other templates wrote, so that a
 // difference names them. The error is that of a Render, a merge's, or that of the context.
 func Required(ctx context.Context, base, pod map[string]any, all []Template, own []Own, writers *merge.Writers) (Result, error) {
@@ -134,6 +142,7 @@ func Required(ctx context.Context, base, pod map[string]any, all []Template, own
 	if err := r.add(merged, all); err != nil {
 		return Result{}, err
 	}
+	r.names(all, own)
 	r.positions()
 	r.mounts()
 	return r.result, ctx.Err()
@@ -291,6 +300,24 @@ func (r *comparison) compareItem(it ownItem, want, is any) {
 	}
 	if !podschema.Equal(podschema.At("spec.volumes[]"), want, is) {
 		r.differs(it.template, it.path(), "is %s; must be %s", podschema.Show(is), podschema.Show(want))
+	}
+}
+
+// names finds containers and volumes with a name of a template that renders none of that name for this pod.
+// The templates do not see them, so nothing else would judge them.
+func (r *comparison) names(all []Template, own []Own) {
+	rendered := map[string]bool{}
+	for _, it := range r.wanted.items {
+		rendered[it.list+"/"+it.key] = true
+	}
+	for _, list := range ownLists {
+		for _, item := range listOf(objectOf(r.pod["spec"])[list]) {
+			name, _ := objectOf(item)["name"].(string)
+			i := slices.IndexFunc(own, func(o Own) bool { return has(o, list, name) })
+			if i >= 0 && !rendered[list+"/name="+name] {
+				r.differs(all[i].Name, specPath.Field(list).Key("name="+name), "has a name that the template uses for other pods; use another name")
+			}
+		}
 	}
 }
 

@@ -38,8 +38,8 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 	var found []Finding
 	for _, there := range policies {
 		template, ours := admissionpolicy.TemplateOf(in.release.Prefix, there.Name)
-		if !ours || there.Labels["app.kubernetes.io/component"] == "registration" || slices.Contains(lost, template) {
-			continue // the check policies compares the chart's own; a lost template is still in force
+		if !ours || slices.Contains(lost, template) {
+			continue // a lost template is still in force
 		}
 		found = append(found, in.requiredPolicy(ctx, set, template, there, bindings)...)
 	}

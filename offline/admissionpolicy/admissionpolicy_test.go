@@ -1,6 +1,7 @@
 package admissionpolicy
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -362,6 +366,53 @@ func TestATemplateThatNoPolicyFitsIsRefusedWithTheReason(t *testing.T) {
 		_, err := Of(t.Context(), compiled(t, "audit", c.spec, map[string]any{"registry": "r.example.com"}), options)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "template audit: ") || errors.Is(err, ErrNothing) != c.nothing {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// An API server that is given no container enters the only one of a pod: of init containers none.
+func TestNobodyEntersTheSidecarsUnlessEachVersionAllowsIt(t *testing.T) {
+	const init, container = "required: true\nmatch: {}\ninject: {spec: {initContainers: [{name: a, image: 'a:1'}]}}", "required: true\nmatch: {}\ninject: {spec: {containers: [{name: a, image: 'a:1'}, {$if: 'has(pod.metadata)', name: b, image: 'b:1'}]}}"
+	const allowed = "\nverify: {allow: {exec: true}}"
+	canary := "canary: {of: audit, percent: 10}\ninject: {spec: {containers: [{name: a, image: 'a:2'}, {name: c, image: 'c:1'}]}}"
+	for _, c := range []struct{ stable, canary, refused string }{
+		{stable: init, refused: "a"},
+		{stable: container, refused: "a b ''"},
+		{stable: init + allowed},
+		{stable: container + allowed},
+		{stable: container, canary: canary, refused: "a b c ''"},
+		{stable: container + allowed, canary: canary, refused: "a c ''"},
+		{stable: container, canary: canary + allowed, refused: "a b ''"},
+		{stable: container + allowed, canary: canary + allowed},
+	} {
+		stable := compiled(t, "audit", c.stable, nil)
+		var canaries []templates.Canary
+		if c.canary != "" {
+			next := compiled(t, "audit-next", c.canary, nil)
+			canaries = templates.NewSet([]templates.Entry{{Name: "audit", Template: stable}, {Name: "audit-next", Template: next}}).CanariesOf("audit")
+		}
+		f, err := Of(t.Context(), stable, options, canaries...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newEvaluator(t, f)
+		for name, kind := range map[string]func(container string) runtime.Object{
+			"exec": func(container string) runtime.Object {
+				return &corev1.PodExecOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodExecOptions"}, Container: container, Command: []string{"sh"}}
+			},
+			"attach": func(container string) runtime.Object {
+				return &corev1.PodAttachOptions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodAttachOptions"}, Container: container}
+			},
+		} {
+			var refused []string
+			for _, container := range []string{"a", "b", "c", "app", ""} {
+				if refusal, _ := e.judge(t, request{options: kind(container)}); refusal != "" {
+					refused = append(refused, cmp.Or(container, "''"))
+				}
+			}
+			if got := strings.Join(refused, " "); got != c.refused {
+				t.Errorf("%s\n%s\n%s is refused into %s; want %s", c.stable, c.canary, name, got, c.refused)
+			}
 		}
 	}
 }

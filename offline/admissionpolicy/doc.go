@@ -4,8 +4,7 @@
 // In: a compiled template, the annotation prefix and the namespaces that Pillion keeps out of.
 // Out: a policy with its binding, which API servers evaluate themselves, and sentences about
 // what it looks at and what not; or an error, if no policy can hold pods to the template. The
-// policy refuses no pod that Pillion injects. The chart makes the same objects of its values:
-// what is changed here is changed in charts/pillion/templates/requiredpolicy.yaml.
+// policy refuses no pod that Pillion injects.
 //
 // May import: templates. No client.
 package admissionpolicy

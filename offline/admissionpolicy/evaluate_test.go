@@ -75,7 +75,9 @@ func (v *variable) ReturnTypes() []*cel.Type { return []*cel.Type{cel.AnyType, c
 // request is what an API server asks of a policy.
 type request struct {
 	pod, old map[string]any
-	groups   []string
+	// options are those of exec or attach, nil for a pod.
+	options runtime.Object
+	groups  []string
 	// namespace has the labels of the pod's.
 	namespace map[string]string
 }
@@ -84,12 +86,15 @@ type request struct {
 // pass, and what the evaluation costs.
 func (e *evaluator) judge(t testing.TB, r request) (refusal string, cost int64) {
 	t.Helper()
-	kind, operation := corev1.SchemeGroupVersion.WithKind("Pod"), admission.Create
-	typed, old := e.pod(t, r.pod), runtime.Object(nil)
+	kind, operation, subresource := corev1.SchemeGroupVersion.WithKind("Pod"), admission.Create, ""
+	typed, old := runtime.Object(e.pod(t, r.pod)), runtime.Object(nil)
+	if r.options != nil {
+		kind, operation, subresource, typed = r.options.GetObjectKind().GroupVersionKind(), admission.Connect, "exec", r.options
+	}
 	if r.old != nil {
 		operation, old = admission.Update, e.pod(t, r.old)
 	}
-	attributes := admission.NewAttributesRecord(typed, old, kind, "shop", "web", corev1.SchemeGroupVersion.WithResource("pods"), "", operation, nil, false, &user.DefaultInfo{Name: "somebody", Groups: r.groups})
+	attributes := admission.NewAttributesRecord(typed, old, kind, "shop", "web", corev1.SchemeGroupVersion.WithResource("pods"), subresource, operation, nil, false, &user.DefaultInfo{Name: "somebody", Groups: r.groups})
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedObject: admission.NewLazyObject(typed), VersionedKind: kind}
 	if old != nil {
 		versioned.VersionedOldObject = admission.NewLazyObject(old)

@@ -59,6 +59,29 @@ func (s sidecar) updated(template string) admissionv1.Validation {
 	}
 }
 
+// connected refuses exec and attach into the sidecars. An API server that is given no container enters the only
+// one of spec.containers. The type of object is not that of the other rules, a pod.
+func connected(template string, closed []sidecar) admissionv1.Validation {
+	names := namesOf(closed)
+	entered := names
+	if slices.ContainsFunc(closed, func(s sidecar) bool { return s.list == "containers" }) {
+		entered = append([]string{""}, names...)
+	}
+	return admissionv1.Validation{
+		Expression: fmt.Sprintf(`request.operation != "CONNECT" || !(dyn(object).?container.orValue("") in %s)`, literal(entered)),
+		Message: fmt.Sprintf("no exec or attach into the containers of the template %s, which is required in this namespace: %s. Name another container with kubectl's flag -c, "+
+			"or read its log with kubectl logs. The template allows exec and attach with spec.verify.allow.exec", template, strings.Join(names, ", ")),
+	}
+}
+
+func namesOf(sidecars []sidecar) []string {
+	names := make([]string, len(sidecars))
+	for i, s := range sidecars {
+		names[i] = s.name
+	}
+	return names
+}
+
 // hasImage is whether the container c has an image that is allowed.
 func (s sidecar) hasImage() string {
 	var any []string

@@ -87,10 +87,7 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 					ObjectSelector:    &metav1.LabelSelector{},
 					// An image changes by the resource itself only: resize, ephemeralcontainers and
 					// status leave the images of containers as they are.
-					ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-						Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-						Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: new(admissionv1.NamespacedScope)},
-					}}},
+					ResourceRules: []admissionv1.NamedRuleWithOperations{rule([]string{"pods"}, admissionv1.Create, admissionv1.Update)},
 				},
 				MatchConditions: conditions(requirements(pods)),
 				Variables:       []admissionv1.Variable{many},
@@ -119,6 +116,12 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 			f.Refuses = append(f.Refuses, fmt.Sprintf("an image of the %s %s that an annotation or an expression gives, and that spec.verify.images does not allow, though Pillion injects it", s.kind(), s.name))
 		}
 	}
+	if closed := slices.DeleteFunc(slices.Clone(sidecars), func(s sidecar) bool { return s.exec }); len(closed) > 0 {
+		constraints := f.Policy.Spec.MatchConstraints
+		constraints.ResourceRules = append(constraints.ResourceRules, rule([]string{"pods/exec", "pods/attach"}, admissionv1.Connect))
+		f.Refuses = append(f.Refuses, "exec and attach into containers of these names in any pod of these namespaces, whatever its labels are: "+strings.Join(namesOf(closed), ", "))
+		f.add(connected(t.Name(), closed))
+	}
 	f.Refuses = append(f.Refuses, fmt.Sprintf("a new pod with more than %d containers or init containers", mostContainers))
 	for _, e := range t.Exceptions() {
 		f.Passes = append(f.Passes, fmt.Sprintf("new pods that the exception %s selects, until %s: %s", e.Name, e.Until.UTC().Format(time.RFC3339), e.Reason))
@@ -132,6 +135,13 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 		return Floor{}, fmt.Errorf("template %s: %w", t.Name(), err)
 	}
 	return f, nil
+}
+
+func rule(resources []string, operations ...admissionv1.OperationType) admissionv1.NamedRuleWithOperations {
+	return admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+		Operations: operations,
+		Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: resources, Scope: new(admissionv1.NamespacedScope)},
+	}}
 }
 
 func (f *Floor) add(v admissionv1.Validation) {

@@ -23,6 +23,8 @@ type sidecar struct {
 	images, patterns []string
 	// open: the template may render other images, too.
 	open bool
+	// exec: spec.verify of each version that renders it allows exec and attach.
+	exec bool
 }
 
 // ErrNothing says that there is no container that every pod of the template has.
@@ -77,7 +79,7 @@ func merged(a, b []sidecar) []sidecar {
 			continue
 		}
 		one := &all[i]
-		one.always, one.open = one.always && s.always, one.open || s.open
+		one.always, one.open, one.exec = one.always && s.always, one.open || s.open, one.exec && s.exec
 		one.images = union(one.images, s.images)
 		one.patterns = union(one.patterns, s.patterns)
 	}
@@ -115,7 +117,7 @@ func sidecarsOfVersion(t *templates.Template) (all []sidecar, unknown error) {
 			}
 			place := slices.IndexFunc(all, func(s sidecar) bool { return s.list == list && s.name == name })
 			if place < 0 {
-				s := sidecar{list: list, name: name}
+				s := sidecar{list: list, name: name, exec: t.Verify().AllowsExec()}
 				if spec.Verify != nil {
 					s.patterns = spec.Verify.Images
 				}

@@ -172,6 +172,9 @@ type Allow struct {
 	Resources bool `json:"resources,omitempty"`
 	// Probes lets them change the three probes, but not to exec. Default false.
 	Probes bool `json:"probes,omitempty"`
+	// Exec lets kubectl exec and attach into the sidecars pass the policy that the command
+	// policy prints. Default false.
+	Exec bool `json:"exec,omitempty"`
 }
 
 // MatchCondition is a CEL expression that must be true for a pod to be injected.

@@ -69,12 +69,23 @@ func (c *call) requireHere(base, pod map[string]any, decision policy.Decision, a
 			return r, err
 		}
 		more, refused := c.requiredHere(base, r.Pod, decision)
-		if len(more) <= len(entries) && len(refused) <= len(refusals) {
+		more = slices.DeleteFunc(more, func(e templates.Entry) bool {
+			return slices.ContainsFunc(entries, func(o templates.Entry) bool { return o.Name == e.Name })
+		})
+		if len(more) == 0 && len(refused) <= len(refusals) {
 			r.refusals = append(r.refusals, refusals...)
 			return r, nil
 		}
-		entries, refusals = more, refused
+		// One that is required for the labels that came stays, though another one deselects it: so this ends.
+		entries, refusals = append(entries, more...), refused
+		slices.SortFunc(entries, c.byPlace)
 	}
+}
+
+func (c *call) byPlace(a, b templates.Entry) int {
+	i, _ := c.request.Templates.Place(a.Name)
+	j, _ := c.request.Templates.Place(b.Name)
+	return i - j
 }
 
 // require asks what required templates add to a pod, and what contradicts them. It never reads the

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -124,8 +126,32 @@ func canaryOf(e Entry, of string, stable Entry, found bool) Canary {
 		c.Unusable = fmt.Errorf("no good version of the template %s (spec.canary.of) is known, so it selects no pods", show.Value(of))
 	default:
 		c.Version, c.Unusable = e.Template.AsStable(stable.Template)
+		if label := ownLabel(stable.Template, e.Template); label != "" {
+			c.Version, c.Unusable = nil, fmt.Errorf("spec.canary.podSelector selects by the label %s, which the template %s itself sets, so a new pod and the same pod when it is verified would get different versions; select by another label",
+				show.Value(label), show.Value(of))
+		}
 	}
 	return c
+}
+
+// ownLabel returns a label by which a canary of a required template selects pods and that the template
+// sets, or the empty text.
+func ownLabel(stable, canary *Template) string {
+	selector := canary.canary.declared.PodSelector
+	if !stable.spec.Required || selector == nil {
+		return ""
+	}
+	v, _ := rawjson.Decode(stable.spec.Inject)
+	fragment, _ := v.(map[string]any)
+	metadata, _ := fragment["metadata"].(map[string]any)
+	set, _ := metadata["labels"].(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		_, selects := selector.MatchLabels[key]
+		if selects || slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key == key }) {
+			return key
+		}
+	}
+	return ""
 }
 
 // AsStable returns what a canary is under the name of the stable template, with the stable one's

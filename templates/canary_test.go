@@ -1,6 +1,7 @@
 package templates_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,6 +79,13 @@ func TestACanaryIsPairedWithItsStableTemplate(t *testing.T) {
 		got, ok := templatestest.Set(t, c.manifest, canaryStable).Canary("logs-next")
 		if !ok || got.InForce() || got.Unusable == nil || !strings.Contains(got.Unusable.Error(), c.want) {
 			t.Errorf("%s: %+v, want %q", c.name, got, c.want)
+		}
+	}
+	labelling := strings.Replace(canaryStable, "inject: {", "inject: {metadata: {labels: {logged: 'yes'}}, ", 1)
+	for selector, unusable := range map[string]bool{"matchLabels: {logged: 'yes'}": true, "matchExpressions: [{key: logged, operator: Exists}]": true, "matchLabels: {track: next}": false} {
+		got, _ := templatestest.Set(t, canaryOf("canary: {of: logs, podSelector: {"+selector+"}}"), labelling).Canary("logs-next")
+		if says := fmt.Sprint(got.Unusable); got.InForce() == unusable || unusable && !strings.Contains(says, `by the label "logged", which the template "logs" itself sets`) {
+			t.Errorf("%s: %s", selector, says)
 		}
 	}
 	suspended := templatestest.Set(t, canaryOf("canary: {of: logs, percent: 100}\n  suspend: true"), canaryStable)

@@ -10,6 +10,7 @@
 //
 //	required.go   the function
 //	container.go  a sidecar of the pod is as the template renders it, but for what spec.verify accepts
+//	variables.go  what refers to a variable of a template gets that one
 //	mounts.go     nothing hides what a template mounts, and no other container mounts its volumes
 //
 // May import: merge, apply, record (its type, for apply), templates/fragment, templates/podschema,

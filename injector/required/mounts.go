@@ -45,13 +45,9 @@ func (m Mount) segments() []string {
 // The kubelet mounts a file of its own at this path, which the container may write.
 const messagesField, messagesDefault = "terminationMessagePath", "/dev/termination-log"
 
-// mounts finds mounts, in containers that no required template renders, of volumes that one renders,
-// and those that hide what a template mounts there.
-func (r *comparison) mounts() {
-	own := map[string]bool{}
-	for _, it := range r.wanted.items {
-		own[it.list+"/"+it.key] = true
-	}
+// others compares the containers that no required template renders: they mount no volume that one renders,
+// hide nothing that one mounts there, and refer to the variables that one sets there.
+func (r *comparison) others() {
 	for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
 		for _, v := range listOf(objectOf(r.result.Pod["spec"])[list]) {
 			container := objectOf(v)
@@ -59,8 +55,10 @@ func (r *comparison) mounts() {
 			if r.ctx.Err() != nil {
 				return
 			}
-			if !own[list+"/name="+name] { // the others are compared field by field
-				r.mountsOf(container, r.wanted.mounts[name], specPath.Field(list).Key("name="+name))
+			if !r.wanted.own[list+"/name="+name] { // the others are compared field by field
+				at := specPath.Field(list).Key("name=" + name)
+				r.mountsOf(container, r.wanted.mounts[name], at)
+				r.variables(container, r.wanted.variables[name], at)
 			}
 		}
 	}

@@ -111,7 +111,8 @@ func Strip(pod map[string]any, own []Own) map[string]any {
 // any template, for the places of items that go. Writers say what other templates wrote, so that a
 // difference names them. The error is that of a Render, a merge's, or that of the context.
 func Required(ctx context.Context, base, pod map[string]any, all []Template, own []Own, writers *merge.Writers) (Result, error) {
-	r := &comparison{ctx: ctx, pod: pod, allowed: map[string]Allowed{}, wanted: wanted{mounts: map[string]map[string]string{}, volumes: map[string]string{}}}
+	r := &comparison{ctx: ctx, pod: pod, allowed: map[string]Allowed{}}
+	r.wanted = wanted{mounts: map[string]map[string]string{}, variables: map[string]map[string]string{}, volumes: map[string]string{}, own: map[string]bool{}}
 	r.result = Result{Pod: pod, Writes: map[string][]merge.Write{}}
 	merged, w := Strip(pod, own), &merge.Writers{}
 	if writers != nil {
@@ -144,7 +145,7 @@ func Required(ctx context.Context, base, pod map[string]any, all []Template, own
 	}
 	r.names(all, own)
 	r.positions()
-	r.mounts()
+	r.others()
 	return r.result, ctx.Err()
 }
 
@@ -161,9 +162,12 @@ type comparison struct {
 // wanted is what the fragments of the required templates have.
 type wanted struct {
 	items []ownItem
+	own   map[string]bool // the list and key of each item
 	// mounts has the template of each mount in a container that is no template's own, by the container's
 	// name and by list and key; a termination message's file is a mount of the key of its field.
 	mounts map[string]map[string]string
+	// variables has the template of each variable in such a container, by the container's name.
+	variables map[string]map[string]string
 	// volumes has the template of each volume.
 	volumes map[string]string
 }
@@ -180,7 +184,7 @@ func (w *wanted) add(template string, f *fragment.Node) {
 			switch {
 			case it.Delete:
 			case it.IsSidecar():
-				w.items = append(w.items, ownItem{template, list, it.Key, it.Node})
+				w.item(ownItem{template, list, it.Key, it.Node})
 			default:
 				w.extension(template, strings.TrimPrefix(it.Key, "name="), it.Node)
 			}
@@ -188,15 +192,25 @@ func (w *wanted) add(template string, f *fragment.Node) {
 	}
 	for _, it := range f.Field("spec", "volumes").List() {
 		if !it.Delete {
-			w.items = append(w.items, ownItem{template, "volumes", it.Key, it.Node})
+			w.item(ownItem{template, "volumes", it.Key, it.Node})
 			w.volumes[strings.TrimPrefix(it.Key, "name=")] = template
 		}
 	}
 }
 
+func (w *wanted) item(it ownItem) {
+	w.items = append(w.items, it)
+	w.own[it.list+"/"+it.key] = true
+}
+
 func (w *wanted) extension(template, name string, n *fragment.Node) {
 	if w.mounts[name] == nil {
-		w.mounts[name] = map[string]string{}
+		w.mounts[name], w.variables[name] = map[string]string{}, map[string]string{}
+	}
+	for _, it := range n.Field("env").List() {
+		if !it.Delete {
+			w.variables[name][strings.TrimPrefix(it.Key, "name=")] = template
+		}
 	}
 	for _, list := range []string{"volumeMounts", "volumeDevices"} {
 		for _, it := range n.Field(list).List() {
@@ -306,15 +320,11 @@ func (r *comparison) compareItem(it ownItem, want, is any) {
 // names finds containers and volumes with a name of a template that renders none of that name for this pod.
 // The templates do not see them, so nothing else would judge them.
 func (r *comparison) names(all []Template, own []Own) {
-	rendered := map[string]bool{}
-	for _, it := range r.wanted.items {
-		rendered[it.list+"/"+it.key] = true
-	}
 	for _, list := range ownLists {
 		for _, item := range listOf(objectOf(r.pod["spec"])[list]) {
 			name, _ := objectOf(item)["name"].(string)
 			i := slices.IndexFunc(own, func(o Own) bool { return has(o, list, name) })
-			if i >= 0 && !rendered[list+"/name="+name] {
+			if i >= 0 && !r.wanted.own[list+"/name="+name] {
 				r.differs(all[i].Name, specPath.Field(list).Key("name="+name), "has a name that the template uses for other pods; use another name")
 			}
 		}

@@ -125,6 +125,7 @@ func TestRequiredTemplatesThatMeetAgreeOnCreationAndOnVerification(t *testing.T)
 		{why: "both join texts", a: `inject: {metadata: {annotations: {x: {$append: ",", value: a}}}}`, b: `inject: {metadata: {annotations: {x: {$append: ",", value: b}}}}`, want: `"a,b"`},
 		{why: "both join texts, with two separators", a: `inject: {metadata: {annotations: {x: {$append: ",", value: a}}}}`, b: `inject: {metadata: {annotations: {x: {$append: ";", value: b}}}}`, refusal: "different separators"},
 		{why: "one replaces the list that the other adds to", a: `inject: {spec: {tolerations: [{$patch: replace}, {key: a}]}}`, b: `inject: {spec: {tolerations: [{key: b}]}}`, refusal: "spec.tolerations"},
+		{why: "one replaces a list by what the other takes away", a: `inject: {spec: {containers: [{$each: App, env: [{name: V, $patch: delete}]}]}}`, b: `inject: {spec: {containers: [{$each: App, env: [{$patch: replace}, {name: V, value: b}]}]}}`, refusal: "that template deletes a part of it"},
 		{why: "one prepends to what the other sets", a: `inject: {spec: {containers: [{$each: App, env: [{name: V, value: a}]}]}}`, b: `order: 1, inject: {spec: {containers: [{$each: App, env: [{name: V, $append: ",", value: b}]}]}}`, refusal: "env[name=V]"},
 	} {
 		set := templatestest.Set(t, mandatory("a", c.a), strings.Replace(mandatory("b", c.b), "match: {podSelector: {}}, match", "match", 1))

@@ -206,6 +206,8 @@ func (m *merger) replaceField(t, ft *podschema.Type, f *fields, n fragment.Field
 		m.value(t, ft, f, n, at)
 	case w != nil && w.gone:
 		m.disagree(at, w.by, nil, n.JSON(), "that template deletes it")
+	case w.deletes(n.Node) != "":
+		m.disagree(at, w.deletes(n.Node), nil, n.JSON(), "that template deletes a part of it")
 	case n.Adds() || n.Kind == fragment.List:
 		m.put(f, n.Name, at, ft, Added, n.JSON())
 	}

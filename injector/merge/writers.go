@@ -3,6 +3,7 @@ package merge
 import (
 	"slices"
 
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -118,6 +119,30 @@ func (w *Writers) inside() string {
 		if child.by != "" && child.wrote {
 			names = append(names, child.by)
 		} else if name := child.inside(); name != "" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return slices.Min(names)
+}
+
+// deletes names a template that wants nothing where a value has something, "" for none. It works on nil.
+func (w *Writers) deletes(n *fragment.Node) string {
+	switch {
+	case w == nil || n == nil:
+		return ""
+	case w.gone:
+		return w.by
+	}
+	var names []string
+	for segment, child := range w.in {
+		part := n.Field(segment)
+		if n.Kind == fragment.List {
+			part = n.Item(segment)
+		}
+		if name := child.deletes(part); name != "" {
 			names = append(names, name)
 		}
 	}

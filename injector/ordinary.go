@@ -68,19 +68,18 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 	stripped := required.Strip(base, c.own(base))
 	a := applied{hidden: hiddenItems(base, stripped), pod: stripped, writers: &merge.Writers{}, wanted: &apply.Wanted{Pod: stripped}}
 	a.sidecars = sidecars{map[string]bool{}, map[string]map[string]any{}}
-	for _, choice := range decision.Inject {
-		if choice.Required {
+	for _, name := range decision.Inject {
+		if decision.Required[name] {
 			continue
 		}
-		name := choice.Template
 		entry, _ := c.request.Templates.Get(name)
-		if choice.Late && !selectsPod(entry, a.pod) {
+		if decision.Late[name] && !selectsPod(entry, a.pod) {
 			if c.request.Explain {
 				a.turns = append(a.turns, turn{outcome: TemplateOutcome{Name: name, Code: reason.NotRequested, Why: reason.NotRequested.Sentence()}})
 			}
 			continue
 		}
-		t, result, err := c.turn(base, a, entry, choice.Asked)
+		t, result, err := c.turn(base, a, entry, decision.Asked[name])
 		if err != nil {
 			return applied{}, err
 		}
@@ -107,8 +106,8 @@ func selectsPod(entry templates.Entry, pod map[string]any) bool {
 // own returns the containers and volumes of the templates that are required of a pod by its labels.
 func (c *call) own(pod map[string]any) []required.Own {
 	var own []required.Own
-	for _, e := range c.request.Templates.Required() {
-		if c.requiredIn(e) && selectsPod(e, pod) {
+	for _, place := range c.request.Templates.Required() {
+		if e := c.request.Templates.At(place); c.requiredIn(e) && selectsPod(e, pod) {
 			own = append(own, c.request.Templates.Own(e, c.request.Now))
 		}
 	}
@@ -125,7 +124,7 @@ func (c *call) requiredIn(e templates.Entry) bool {
 // turn renders a template for the pod as it is by then, and merges it. The result is nil if the template
 // gives the pod nothing.
 func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked bool) (turn, *merge.Result, error) {
-	t, rendered, err := c.render(entry, templates.Input{Pod: a.pod, Author: base, Namespace: c.request.Namespace, Budget: c.budget, Sidecar: a.sidecars.has}, asked)
+	t, rendered, err := c.render(entry, templates.Input{Pod: a.pod, Author: base, Namespace: c.request.Namespace, Sidecar: a.sidecars.has}, asked)
 	if err != nil || rendered == nil || rendered.Fragment == nil {
 		return t, nil, err
 	}

@@ -2,6 +2,7 @@ package injector
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -199,7 +200,7 @@ func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
 	rec, unreadable := record.Parse(r.Pod, p.statusKey)
 	base := rec.Base(r.Pod)
 	decision := c.decide(base, podLabels(r.Pod))
-	if n := decision.Count(); n > 0 || !rec.Empty() && c.request.RequiredHere() {
+	if n := len(decision.Inject) - len(decision.Late); n > 0 || !rec.Empty() && c.request.RequiredHere() {
 		return Outcome{}, &Decided{Templates: max(n, 1)}
 	}
 	return c.conclude(answer{record: rec, unreadable: unreadable, decision: decision}), nil
@@ -207,7 +208,7 @@ func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
 
 // RequiredHere reports whether a required template selects the pod's namespace, whatever
 // the pod's labels are.
-func (r Request) RequiredHere() bool { return r.Templates.VerifiedIn(r.Namespace) }
+func (r Request) RequiredHere() bool { return r.Templates.RequiredIn(r.Namespace.Labels) }
 
 // Asked returns what a namespace's annotation means by itself, for pods that say nothing:
 // refusals and warnings, as far as they need no pod. It injects nothing.
@@ -241,8 +242,6 @@ type call struct {
 	// updates is set for a running pod that is compared as if it was created: a validation that is false
 	// hides nothing of it.
 	updates bool
-	// budget is what the expressions of all templates may cost together.
-	budget *templates.Budget
 }
 
 func (p *Pipeline) begin(ctx context.Context, r Request) *call {
@@ -250,7 +249,19 @@ func (p *Pipeline) begin(ctx context.Context, r Request) *call {
 	if r.Now.IsZero() {
 		r.Now = p.config.Now()
 	}
-	return &call{progress: p.progress(ctx), pipeline: p, request: r, budget: &templates.Budget{}}
+	return &call{progress: p.progress(ctx), pipeline: p, request: r}
+}
+
+// decide chooses among the templates, by the annotations and labels of the base pod. Required
+// templates see the labels of the pod as it is.
+func (c *call) decide(base map[string]any, labels map[string]string) policy.Decision {
+	r, p := c.request, c.pipeline
+	return policy.Decide(policy.Request{
+		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		PodAnnotations: stringMap(annotationsOf(base)), PodLabels: podLabels(base), RequiredPodLabels: labels,
+		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
+		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Now: r.Now, Explain: r.Explain,
+	}, catalog{r.Templates})
 }
 
 // answer has what the steps say of a request. conclude combines them.

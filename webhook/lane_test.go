@@ -14,7 +14,7 @@ import (
 
 const mib = 1 << 20
 
-func someLimits() *limits { return newLimits(Memory{Small: 8, Large: 64 * mib, LargeWorkers: 2}) }
+func someLimits() *limits { return newLimits(Memory{Small: 4, Large: 64 * mib, LargeWorkers: 2}) }
 
 func mustTake(t *testing.T, l *limits, namespace string, bytes int64) (release func()) {
 	t.Helper()
@@ -75,7 +75,7 @@ func TestNoMoreIsTakenThanThereIs(t *testing.T) {
 				n := 1 + r.Int64N(mib<<r.IntN(6))
 				release, err := l.take(ctx, fmt.Sprint(r.IntN(9)), n)
 				if err == nil {
-					workers, most := &small, int64(8)
+					workers, most := &small, int64(4)
 					if n > smallWork {
 						workers, most = &large, 2
 					}

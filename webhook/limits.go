@@ -38,12 +38,11 @@ const (
 	smallBodyShare   = 2
 	connectionShare  = 8
 	adviceShare      = 4
-	namespaceShare   = 4
-	// CacheShare is for the metadata of namespaces, TemplateShare for their templates, and
+	// NamespaceShare is for the metadata of namespaces, TemplateShare for their templates, and
 	// ProcessShare for all that is not bounded: the runtime, and the templates of the cluster.
-	CacheShare    = 4
-	TemplateShare = 4
-	ProcessShare  = 4
+	NamespaceShare = 8
+	TemplateShare  = 4
+	ProcessShare   = 4
 )
 
 // Share is so many 64ths of a limit.
@@ -65,13 +64,6 @@ func MemoryFor(limit int64, cpus int) Memory {
 func AdviceMemoryFor(limit int64) Memory {
 	part := max(Share(limit, adviceShare)/4, smallWork)
 	return Memory{SmallBodies: part, LargeBodies: part, Small: 1, Large: part, LargeWorkers: 1} // the other processors are for pods
-}
-
-// NamespaceMemoryFor is the room of the webhook for namespaces: no flood of pods keeps a label off. A namespace
-// that needs more is labelled unread.
-func NamespaceMemoryFor(limit int64) Memory {
-	part := Share(limit, namespaceShare) / 16
-	return Memory{SmallBodies: part, LargeBodies: 8 * part, Small: max(part/smallWork, 1), Large: 4 * part, LargeWorkers: 1}
 }
 
 const (
@@ -120,7 +112,7 @@ type limits struct {
 
 func newLimits(m Memory) *limits {
 	return &limits{
-		small: newLane(m.Small, max(m.Small/4, 1)),
+		small: newLane(m.Small, max(m.Small/2, 1)),
 		large: newLane(m.Large, m.Large), leastLarge: m.Large / m.LargeWorkers,
 	}
 }

@@ -31,9 +31,9 @@ func variables(n int, annotations string) string {
 func TestTheSharesOfTheMemoryAreNotMoreThanThereIs(t *testing.T) {
 	for _, limit := range []int64{256 << 20, 512 << 20, 4 << 30} {
 		for _, cpus := range []int{1, 2, 16, 256} {
-			reviews, advice, namespaces := MemoryFor(limit, cpus), AdviceMemoryFor(limit), NamespaceMemoryFor(limit)
-			total := int64(reviews.Connections)*connectionMemory + Share(limit, CacheShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
-			for _, m := range []Memory{reviews, advice, namespaces} {
+			reviews, advice := MemoryFor(limit, cpus), AdviceMemoryFor(limit)
+			total := int64(reviews.Connections)*connectionMemory + Share(limit, NamespaceShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
+			for _, m := range []Memory{reviews, advice} {
 				total += m.SmallBodies + m.LargeBodies + m.Small*smallWork + m.Large
 			}
 			if total > limit {
@@ -142,7 +142,7 @@ func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
 		for i := range f.Memory.Small {
-			release, err := f.limits.take(t.Context(), fmt.Sprint(i), smallWork)
+			release, err := f.limits.take(t.Context(), []string{"a", "b"}[i%2], smallWork)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,61 +152,6 @@ func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
 			t.Errorf("HTTP %d: %s", w.Code, w.Body)
 		}
 	})
-}
-
-// An API server that waits no longer lets a pod through, and a required template may select this one.
-func TestAPodThatWaitsInVainIsRefusedWhereATemplateIsRequired(t *testing.T) {
-	for name, c := range map[string]struct {
-		labels  map[string]string
-		err     error
-		refused bool
-	}{
-		"a required template selects the namespace": {map[string]string{"team": "shop"}, nil, true},
-		"none does":                        {map[string]string{"team": "other"}, nil, false},
-		"it is not known whether one does": {nil, errors.New("the API server is away"), true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				audit := withAudit(t)
-				f := newFixture(t, func(o *parts) {
-					audit(o)
-					o.Timeout = time.Second
-					o.Namespaces = &lateNamespaces{templates.Namespace{Name: "shop", Labels: c.labels}, c.err}
-				})
-				for i := range f.Memory.Small {
-					release, err := f.limits.take(t.Context(), fmt.Sprint(i), smallWork)
-					if err != nil {
-						t.Fatal(err)
-					}
-					defer release()
-				}
-				w := f.post(t, reviewOf(v1Version, "", false))
-				if !c.refused {
-					if w.Code != http.StatusServiceUnavailable {
-						t.Errorf("HTTP %d: %s", w.Code, w.Body)
-					}
-					return
-				}
-				if r := decodeAnswer(t, w).Response; r.Allowed || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
-					t.Errorf("%+v", r)
-				}
-			})
-		})
-	}
-}
-
-// lateNamespaces has a namespace, or waits until the caller gives up.
-type lateNamespaces struct {
-	namespace templates.Namespace
-	err       error
-}
-
-func (l *lateNamespaces) Get(ctx context.Context, _ string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
-	if l.err != nil {
-		<-ctx.Done()
-		return templates.Namespace{}, l.err
-	}
-	return l.namespace, nil
 }
 
 // No part of a review but the objects has a size worth naming; what has is refused.
@@ -238,7 +183,7 @@ type namespacesThatHang struct {
 	end   chan struct{}
 }
 
-func (n *namespacesThatHang) Get(ctx context.Context, name string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
+func (n *namespacesThatHang) Get(ctx context.Context, name string, _ *templates.NamespaceReads, _ func(templates.Namespace) bool) (templates.Namespace, error) {
 	if name == "shop" {
 		return templates.Namespace{Name: name}, nil
 	}

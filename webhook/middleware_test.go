@@ -49,7 +49,7 @@ type oneNamespace struct {
 	err       error
 }
 
-func (o oneNamespace) Get(context.Context, string, func(templates.Namespace) bool) (templates.Namespace, error) {
+func (o oneNamespace) Get(context.Context, string, *templates.NamespaceReads, func(templates.Namespace) bool) (templates.Namespace, error) {
 	return o.namespace, o.err
 }
 

@@ -91,7 +91,7 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}); r.Kind == want {
 		return p.namespace(ctx, r)
 	}
-	ns, err := p.options.Pods.Namespaces.Get(ctx, r.Namespace, p.through.Selects)
+	ns, err := p.options.Pods.Namespaces.Get(ctx, r.Namespace, nil, p.through.Selects)
 	if err != nil {
 		return Skipped(), nil // it can be read at the next try, or Pillion has other troubles
 	}

@@ -6,17 +6,22 @@ import "github.com/prometheus/client_golang/prometheus"
 const (
 	StateCurrent    = "current"
 	StateUnreadable = "unreadable"
+	StateWrong      = "wrong"
 )
 
-// Name returns the name of the state.
+// Name returns the name of the state: wrong if the cache is, unreadable if the API server
+// cannot be asked, and current otherwise.
 func (s State) Name() string {
-	if s.Err != nil {
+	switch {
+	case s.Wrong != nil:
+		return StateWrong
+	case s.Unreadable != nil:
 		return StateUnreadable
 	}
 	return StateCurrent
 }
 
-// Source returns the states of caches, by the names of the caches.
+// Source tells the states of caches, by the names of the caches.
 type Source func() map[string]State
 
 // NewCollector returns the metrics of caches.
@@ -26,32 +31,35 @@ func NewCollector(states Source) prometheus.Collector {
 	}
 	return &collector{
 		states: states,
-		age:    desc("pillion_cache_age_seconds", "Time since a cache was last known to be current. API servers confirm it by a bookmark a minute at least, so it is less than 75 seconds while all is well."),
-		state:  desc("pillion_cache_state", "1 for the state that a cache is in. unreadable: the API server cannot be asked, and the replica stays ready.", "state"),
+		age:    desc("pillion_cache_age_seconds", "Time since a cache was last known to be current. It is less than 15 seconds while all is well."),
+		state:  desc("pillion_cache_state", "1 for the state that a cache is in. unreadable: the API server cannot be asked, and the replica stays ready. wrong: the API server has what the cache lacks, and the replica is not ready.", "state"),
+		wrong:  desc("pillion_cache_wrong_total", "How often the API server has shown a cache to be wrong."),
 	}
 }
 
 type collector struct {
-	states     Source
-	age, state *prometheus.Desc
+	states            Source
+	age, state, wrong *prometheus.Desc
 }
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(to chan<- *prometheus.Desc) {
 	to <- c.age
 	to <- c.state
+	to <- c.wrong
 }
 
 // Collect implements [prometheus.Collector].
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for name, s := range c.states() {
 		to <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, s.Age.Seconds(), name)
-		for _, state := range []string{StateCurrent, StateUnreadable} {
+		for _, state := range []string{StateCurrent, StateUnreadable, StateWrong} {
 			value := 0.0
 			if s.Name() == state {
 				value = 1
 			}
 			to <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, value, name, state)
 		}
+		to <- prometheus.MustNewConstMetric(c.wrong, prometheus.CounterValue, float64(s.Proofs), name)
 	}
 }

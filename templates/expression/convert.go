@@ -18,18 +18,13 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// room is how many bytes of JSON may still be made.
-type room int
+// budget is how many bytes of JSON may still be made.
+type budget struct{ bytes int }
 
-// The errors of a bound that is passed.
-var (
-	errTooLarge = fmt.Errorf("gives more than %d bytes", MaxBytes)
-	errTooLong  = errors.New("a call takes too long for the size of its arguments")
-	errTooMany  = fmt.Errorf("a macro such as map goes over more than %d items", MaxIterations)
-)
+var errTooLarge = fmt.Errorf("gives more than %d bytes", MaxBytes)
 
-func (b *room) spend(n int) error {
-	if *b -= room(n); *b < 0 {
+func (b *budget) spend(n int) error {
+	if b.bytes -= n; b.bytes < 0 {
 		return errTooLarge
 	}
 	return nil
@@ -37,7 +32,7 @@ func (b *room) spend(n int) error {
 
 // toNative turns a CEL value into raw JSON: numbers as json.Number, null and
 // optional.none() as nil. Nothing of it is shared with the value.
-func toNative(v ref.Val, b *room) (any, error) {
+func toNative(v ref.Val, b *budget) (any, error) {
 	if err := b.spend(2); err != nil {
 		return nil, err
 	}
@@ -87,7 +82,7 @@ func textOfOther(v ref.Val) (any, error) {
 	return nil, fmt.Errorf("%s has no form in a pod", celKind(v.Type().TypeName()))
 }
 
-func objectToNative(o *object, b *room) (any, error) {
+func objectToNative(o *object, b *budget) (any, error) {
 	m := map[string]any{}
 	for _, name := range o.names {
 		if !o.has(name) {
@@ -107,7 +102,7 @@ func objectToNative(o *object, b *room) (any, error) {
 	return m, nil
 }
 
-func mapToNative(m traits.Mapper, b *room) (any, error) {
+func mapToNative(m traits.Mapper, b *budget) (any, error) {
 	// Raw JSON that an expression passes on keeps its numbers exact.
 	if native, ok := m.Value().(map[string]any); ok {
 		return copyNative(native, b)
@@ -131,7 +126,7 @@ func mapToNative(m traits.Mapper, b *room) (any, error) {
 	return out, nil
 }
 
-func listToNative(l traits.Lister, b *room) (any, error) {
+func listToNative(l traits.Lister, b *budget) (any, error) {
 	if native, ok := l.Value().([]any); ok {
 		return copyNative(native, b)
 	}
@@ -151,7 +146,7 @@ func listToNative(l traits.Lister, b *room) (any, error) {
 }
 
 // copyNative copies raw JSON deeply.
-func copyNative(v any, b *room) (any, error) {
+func copyNative(v any, b *budget) (any, error) {
 	if err := b.spend(2); err != nil {
 		return nil, err
 	}
@@ -190,7 +185,7 @@ func copyNative(v any, b *room) (any, error) {
 }
 
 // toText joins a CEL value into a text. Source is the expression that gave it.
-func toText(v ref.Val, source string, b *room) (string, error) {
+func toText(v ref.Val, source string, b *budget) (string, error) {
 	native, err := toNative(v, b)
 	if err != nil {
 		return "", err

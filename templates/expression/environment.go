@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -28,9 +29,11 @@ type Template struct {
 	Values map[string]any
 	// AllowUnknownFields turns off the check against the pod's schema.
 	AllowUnknownFields bool
-	// Patterns counts the regular expressions. Those of a template of a namespace are spelled out, and its
-	// expressions have no more than [MaxNamespacedSource] bytes.
-	Patterns *param.Patterns
+	// Namespaced: a tenant wrote it. Its expressions have no more than [MaxNamespacedSource]
+	// bytes, and its regular expressions are spelled out.
+	Namespaced bool
+	// Patterns bound the regular expressions.
+	Patterns *regexps.Bounds
 	// Problem takes a mistake, and Warn what its author probably did not mean.
 	Problem, Warn func(at Place, message string)
 
@@ -58,7 +61,7 @@ func (t *Template) allow(source string, at Place) bool {
 		t.Problem(at, fmt.Sprintf("is one expression too many: a template may have %d. Say in a variable once what many places say, or split the template", MaxExpressions))
 	}
 	most := MaxSource
-	if t.Patterns.Namespaced {
+	if t.Namespaced {
 		most = MaxNamespacedSource
 	}
 	if len(source) > most {

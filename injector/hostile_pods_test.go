@@ -17,9 +17,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
-// hostileTemplates are one required template, egress, that extends every container, another one with a
-// sidecar, and some that are not required and treat a pod's container of their sidecar's name in every way
-// that templates have.
+// hostileTemplates are two required templates and some ordinary ones. Egress extends every container, and
+// audit has a sidecar. Each ordinary one has another way to treat a pod's container of its sidecar's name.
 var hostileTemplates = []string{
 	mandatory("egress", `order: 1, inject: {spec: {containers: [{$each: All, env: [{name: HTTPS_PROXY, value: "http://egress:3128", $onConflict: Overwrite}], securityContext: {runAsNonRoot: true, $onConflict: Overwrite}}]}}`),
 	mandatory("audit", `inject: {spec: {initContainers: [{name: audit, image: "audit:1", restartPolicy: Always, volumeMounts: [{name: audit, mountPath: /audit}]}], volumes: [{name: audit, emptyDir: {}}]}}`),

@@ -344,8 +344,8 @@ spec:
       volumes: [{name: conf, projected: {sources: [{configMap: {name: audit-conf}}]}}]
 `
 
-// Whatever other templates there are and whatever the pod declares, the sidecar of a required template
-// is in the final pod as it is rendered, and first, and nobody else mounts its volume.
+// No other template and no declaration of the pod changes the sidecar of a required template: the final pod
+// has it as rendered, and first. No other container mounts its volume.
 func TestNoOtherTemplateReachesARequiredSidecar(t *testing.T) {
 	template, _, err := templates.Compile([]byte(auditor), templates.Options{})
 	if err != nil {

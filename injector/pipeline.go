@@ -120,8 +120,9 @@ type Outcome struct {
 	// Pod is the intended pod, the one that Operations give.
 	Pod        map[string]any
 	Operations []patch.Operation
-	// PodTemplate is the request's with what the templates want, and PodTemplateOperations are the
-	// patch to it. Both are nil unless the request has one, and the pod is allowed.
+	// PodTemplate is the pod template of the request with the values of the templates, and
+	// PodTemplateOperations are the patch to it. Both are nil unless the request has one, and the pod is
+	// allowed.
 	PodTemplate           map[string]any
 	PodTemplateOperations []patch.Operation
 	// Warnings are for the person who created the pod.
@@ -137,8 +138,8 @@ type Outcome struct {
 	Recorded bool
 	// Steps is nil unless the request says Explain.
 	Steps []policy.Step
-	// Effects and Kept are what the templates do, place by place, and which values of the pod stay. Both
-	// are nil unless the request says Explain, and the pod is allowed.
+	// Effects has a change of the templates for each place. Kept has the values of the pod that stay. Both are
+	// nil unless the request says Explain, and the pod is allowed.
 	Effects []Effect
 	Kept    []Kept
 

@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/required"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -139,11 +140,15 @@ func (c *call) requiredTemplates(base map[string]any, entries []templates.Entry,
 				return required.Rendering{}, err
 			}
 			addSidecars(rendered, turns[i].fragment)
-			version := turns[i].outcome.template
-			return required.Rendering{Fragment: turns[i].fragment, KeepPodResources: version.Spec().PodResources == v1alpha1.PodResourcesKeep, Allowed: version.Verify()}, nil
+			return renderingOf(turns[i].outcome.template, turns[i].fragment), nil
 		}}
 	}
 	return all
+}
+
+// renderingOf returns what a version of a required template renders, and what it leaves to others.
+func renderingOf(version *templates.Template, f *fragment.Node) required.Rendering {
+	return required.Rendering{Fragment: f, KeepPodResources: version.Spec().PodResources == v1alpha1.PodResourcesKeep, Allowed: version.Verify()}
 }
 
 // renderRequired renders a required template for a pod.

@@ -10,8 +10,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
-// required_borrowed_test.go has attempts of a tenant to hide a container or a volume of the pod behind a name that
-// a required template has for another pod, or for another version.
+// A tenant gives a container or a volume of its pod a name that a required template uses for other pods, or in
+// another version.
 
 // hardening reaches all that is not its own.
 const hardening = `validations: [{name: no-host-path, expression: "pod.spec.?volumes.orValue([]).all(v, !has(v.hostPath))", message: no hostPath}],

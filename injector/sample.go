@@ -8,7 +8,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/ports"
 	"github.com/pillion-dev/pillion/injector/required"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // MergeAlone merges what a template rendered into a pod without other templates. Its error is a
@@ -42,7 +41,7 @@ func CheckRequired(t *templates.Template) error {
 			if err != nil {
 				return required.Rendering{}, err
 			}
-			return required.Rendering{Fragment: rendered.Fragment, KeepPodResources: t.Spec().PodResources == v1alpha1.PodResourcesKeep, Allowed: t.Verify()}, nil
+			return renderingOf(t, rendered.Fragment), nil
 		}
 		all := []required.Template{{Name: t.Name(), Render: render}}
 		own := []required.Own{templates.Entry{Template: t}.Own()}

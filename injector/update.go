@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
@@ -12,11 +13,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// An update of a running pod may add no difference from what is required: what [required.Required] says of
-// the new pod and not of the old one counts, where the update changes the value. Besides, a container
-// of a name that a version in force has stays as rendered, or as spec.verify accepts, whether or not
-// the template gives it to the pod as it is now: whoever changes the container can bring about that it
-// does not. No new ephemeral container enters such a container, or mounts the template's volumes.
+// An update of a running pod may add no difference: a difference counts if [required.Required] finds it in the
+// new pod and not in the old one, and if the update changes the value.
+//
+// A container with a name of a version in force stays as rendered, or as spec.verify accepts. That holds also
+// where the template does not render it for the pod as it is now: an update could bring that about. No new
+// ephemeral container enters such a container, or mounts the template's volumes.
 
 // wrongInUpdate judges an update by what of a pod can still change: images, with the subresource resize
 // resources, and with ephemeralcontainers new containers.
@@ -85,6 +87,19 @@ func (c *call) requiredOfUpdated() []templates.Entry {
 		}
 	}
 	return entries
+}
+
+// exceptedWhenMade reports whether an exception that selects the pod had not ended when the pod was
+// created. Such a pod may run without the template, and may be updated after the end as well. A pod
+// that has containers of the template is held by their names: to set a label that an exception
+// selects gains nothing.
+func exceptedWhenMade(e templates.Entry, r Request) bool {
+	// API servers let nobody change the time, and the old pod may be known in part.
+	metadata, _ := r.Pod["metadata"].(map[string]any)
+	text, _ := metadata["creationTimestamp"].(string)
+	created, err := time.Parse(time.RFC3339, text)
+	exception := e.Exceptions().Find(r.Namespace.Labels, podLabels(r.Old))
+	return err == nil && exception != nil && !exception.Ended(created)
 }
 
 // requireOfUpdated asks what is required of a running pod.
@@ -282,22 +297,12 @@ func orEmpty(v any) any {
 
 // resourcesOf returns the resources of a pod of its own.
 func resourcesOf(object map[string]any) map[string]any {
-	spec, _ := object["spec"].(map[string]any)
-	resources, _ := spec["resources"].(map[string]any)
-	return resources
+	return podschema.ObjectOf(podschema.ObjectOf(object["spec"])["resources"])
 }
 
 // itemsOf returns the objects in a list of the spec of a pod.
-func itemsOf(object map[string]any, list string) []map[string]any {
-	spec, _ := object["spec"].(map[string]any)
-	values, _ := spec[list].([]any)
-	var items []map[string]any
-	for _, v := range values {
-		if item, ok := v.(map[string]any); ok {
-			items = append(items, item)
-		}
-	}
-	return items
+func itemsOf(pod map[string]any, list string) []map[string]any {
+	return podschema.ObjectsIn(podschema.ObjectOf(pod["spec"]), list)
 }
 
 func nameOf(item map[string]any) string { name, _ := item["name"].(string); return name }

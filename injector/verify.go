@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/required"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -103,17 +101,4 @@ func wrote(rec record.Record, path *podschema.Path) bool {
 		}
 	}
 	return false
-}
-
-// exceptedWhenMade reports whether an exception that selects the pod had not ended when the pod was
-// created. Such a pod may run without the template, and may be updated after the end as well. A pod
-// that has containers of the template is held by their names: to set a label that an exception
-// selects gains nothing.
-func exceptedWhenMade(e templates.Entry, r Request) bool {
-	// API servers let nobody change the time, and the old pod may be known in part.
-	metadata, _ := r.Pod["metadata"].(map[string]any)
-	text, _ := metadata["creationTimestamp"].(string)
-	created, err := time.Parse(time.RFC3339, text)
-	exception := e.Exceptions().Find(r.Namespace.Labels, podLabels(r.Old))
-	return err == nil && exception != nil && !exception.Ended(created)
 }

@@ -82,13 +82,13 @@ func (a *run) step(t *podschema.Type, n *node, r *record.Tree, now any, isItem b
 		}
 		return keep
 	case r == nil || r.Entry == nil:
-		if n.entry.Sum == "" && !isAdded(n) {
-			if !there {
-				return keep
-			}
+		switch {
+		case n.effect != merge.Removed, n.entry.Sum != "": // an item of a set is added without a digest
+			return put
+		case there:
 			return remove
 		}
-		return put
+		return keep
 	case r.Entry.Sum == n.entry.Sum:
 		if !there && isItem && n.effect != merge.Removed {
 			return put
@@ -102,9 +102,6 @@ func (a *run) step(t *podschema.Type, n *node, r *record.Tree, now any, isItem b
 	}
 	return leave
 }
-
-// isAdded reports whether an entry without a digest stands for an added value: the items of sets need none.
-func isAdded(n *node) bool { return n.effect != merge.Removed }
 
 const changedSince = "another webhook or a user changed it after injection, so it stays, and the template's new value is not applied"
 

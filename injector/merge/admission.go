@@ -46,7 +46,7 @@ func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map
 // impliedRequests returns the requests of resources that say no more than their limits do: those give
 // way, as every default does.
 func impliedRequests(resources map[string]any) map[string]bool {
-	limits, requests := objectOf(resources["limits"]), objectOf(resources["requests"])
+	limits, requests := podschema.ObjectOf(resources["limits"]), podschema.ObjectOf(resources["requests"])
 	implied := make(map[string]bool, len(requests))
 	for key, request := range requests {
 		if limits[key] != nil && podschema.Equal(quantityType().Elem(), limits[key], request) {
@@ -67,17 +67,17 @@ const tokenVolumePrefix = "kube-api-access-"
 
 // WithoutToken returns the mounts of a container without the one of the service account's token.
 func WithoutToken(mounts any) []any {
-	return slices.DeleteFunc(slices.Clone(listOf(mounts)), isAtToken)
+	return slices.DeleteFunc(slices.Clone(podschema.ListOf(mounts)), isAtToken)
 }
 
 // isAtToken reports whether a mount keeps the plugin from mounting the token. The plugin compares the
 // path as it is written.
-func isAtToken(mount any) bool { return objectOf(mount)["mountPath"] == TokenPath }
+func isAtToken(mount any) bool { return podschema.ObjectOf(mount)["mountPath"] == TokenPath }
 
 // withToken returns a container with the mount that the plugin would add, if it does not mount
 // something there.
 func (m *merger) withToken(container map[string]any) map[string]any {
-	mounts := listOf(container["volumeMounts"])
+	mounts := podschema.ListOf(container["volumeMounts"])
 	if m.token == "" || slices.ContainsFunc(mounts, isAtToken) {
 		return container
 	}
@@ -90,7 +90,7 @@ func (m *merger) withToken(container map[string]any) map[string]any {
 // that the plugin mounts one. Without the mount the pod is as right: the plugin adds it where it
 // belongs. With it, a container could get a token that it should not have.
 func (m *merger) tokenVolume(f *fragment.Node) string {
-	spec, base := objectOf(m.pod["spec"]), objectOf(m.base["spec"])
+	spec, base := podschema.ObjectOf(m.pod["spec"]), podschema.ObjectOf(m.base["spec"])
 	wanted := func(name string) any {
 		if n := f.Field("spec", name); n != nil && n.Value != nil {
 			return n.Value
@@ -103,8 +103,8 @@ func (m *merger) tokenVolume(f *fragment.Node) string {
 	case automount == nil && wanted("serviceAccountName") != base["serviceAccountName"]:
 		return "" // the service account that a template names decides
 	}
-	for _, v := range listOf(spec["volumes"]) {
-		name, _ := objectOf(v)["name"].(string)
+	for _, v := range podschema.ListOf(spec["volumes"]) {
+		name, _ := podschema.ObjectOf(v)["name"].(string)
 		if strings.HasPrefix(name, tokenVolumePrefix) && IsTokenVolume(v) && mountedByPlugin(base, name) {
 			return name
 		}
@@ -117,13 +117,13 @@ func (m *merger) tokenVolume(f *fragment.Node) string {
 func mountedByPlugin(spec map[string]any, volume string) bool {
 	found := false
 	for _, list := range []string{"initContainers", "containers"} {
-		for _, c := range listOf(spec[list]) {
-			mounts := listOf(objectOf(c)["volumeMounts"])
+		for _, c := range podschema.ListOf(spec[list]) {
+			mounts := podschema.ListOf(podschema.ObjectOf(c)["volumeMounts"])
 			i := slices.IndexFunc(mounts, isAtToken)
 			if i < 0 {
 				return false
 			}
-			mount := objectOf(mounts[i])
+			mount := podschema.ObjectOf(mounts[i])
 			found = found || mount["name"] == volume && mount["readOnly"] == true && len(mount) == 3
 		}
 	}
@@ -133,15 +133,15 @@ func mountedByPlugin(spec map[string]any, volume string) bool {
 // IsTokenVolume reports whether a volume is the one that the plugin adds to pods: it projects the
 // token, the cluster's CA and the namespace, and nothing else.
 func IsTokenVolume(volume any) bool {
-	v := objectOf(volume)
+	v := podschema.ObjectOf(volume)
 	name, _ := v["name"].(string)
-	sources := listOf(objectOf(v["projected"])["sources"])
-	return strings.HasPrefix(name, tokenVolumePrefix) && len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(objectOf(v)) })
+	sources := podschema.ListOf(podschema.ObjectOf(v["projected"])["sources"])
+	return strings.HasPrefix(name, tokenVolumePrefix) && len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(podschema.ObjectOf(v)) })
 }
 
 // isTokenSource reports whether the plugin gives that source to the volume.
 func isTokenSource(source map[string]any) bool {
-	token, ca, downward := objectOf(source["serviceAccountToken"]), objectOf(source["configMap"]), objectOf(source["downwardAPI"])
+	token, ca, downward := podschema.ObjectOf(source["serviceAccountToken"]), podschema.ObjectOf(source["configMap"]), podschema.ObjectOf(source["downwardAPI"])
 	switch {
 	case len(source) != 1:
 		return false
@@ -154,16 +154,16 @@ func isTokenSource(source map[string]any) bool {
 		return known && onlyItem(ca["items"])["path"] == file && onlyItem(ca["items"])["key"] == file
 	default:
 		item := onlyItem(downward["items"])
-		return item["path"] == "namespace" && objectOf(item["fieldRef"])["fieldPath"] == "metadata.namespace"
+		return item["path"] == "namespace" && podschema.ObjectOf(item["fieldRef"])["fieldPath"] == "metadata.namespace"
 	}
 }
 
 func onlyItem(v any) map[string]any {
-	items := listOf(v)
+	items := podschema.ListOf(v)
 	if len(items) != 1 {
 		return nil
 	}
-	return objectOf(items[0])
+	return podschema.ObjectOf(items[0])
 }
 
 // defaultTolerations are the keys of the two tolerations of the plugin DefaultTolerationSeconds.
@@ -172,7 +172,7 @@ var defaultTolerations = []string{"node.kubernetes.io/not-ready", "node.kubernet
 // isDefaultToleration recognizes the plugin's two tolerations by their seconds, too: with others,
 // somebody wrote them.
 func isDefaultToleration(v any) bool {
-	t := objectOf(v)
+	t := podschema.ObjectOf(v)
 	seconds, _ := t["tolerationSeconds"].(json.Number)
 	key, _ := t["key"].(string)
 	return slices.Contains(defaultTolerations, key) && t["operator"] == "Exists" && t["effect"] == "NoExecute" && seconds == "300" && len(t) == 4
@@ -180,7 +180,7 @@ func isDefaultToleration(v any) bool {
 
 // covers is the plugin's own question: does the toleration make the default one of that key unnecessary?
 func covers(toleration any, of string) bool {
-	t := objectOf(toleration)
+	t := podschema.ObjectOf(toleration)
 	key, _ := t["key"].(string)
 	effect, _ := t["effect"].(string)
 	return (key == "" || key == of) && (effect == "" || effect == "NoExecute")
@@ -200,7 +200,7 @@ func (l *list) removeDefaultTolerations(items []fragment.Item) {
 	}
 	going := map[string]bool{}
 	for _, item := range l.now {
-		if isDefaultToleration(item) && covered[objectOf(item)["key"]] {
+		if isDefaultToleration(item) && covered[podschema.ObjectOf(item)["key"]] {
 			if key, _ := l.id.Key(item); l.at.item(key).wrote() == "" {
 				going[key] = true
 			}
@@ -215,7 +215,7 @@ const limitRangerKey = "kubernetes.io/limit-ranger"
 // the only trace: "LimitRanger plugin set: cpu, memory request for container web; cpu limit for init
 // container setup".
 func limitRanged(pod map[string]any) map[string]bool {
-	text, _ := objectOf(objectOf(pod["metadata"])["annotations"])[limitRangerKey].(string)
+	text, _ := podschema.ObjectOf(podschema.ObjectOf(pod["metadata"])["annotations"])[limitRangerKey].(string)
 	text, ok := strings.CutPrefix(text, "LimitRanger plugin set: ")
 	if !ok {
 		return nil

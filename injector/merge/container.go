@@ -20,10 +20,10 @@ func namesOf(pod map[string]any, f *fragment.Node) map[string]string {
 		return nil
 	}
 	names := map[string]string{}
-	spec := objectOf(pod["spec"])
+	spec := podschema.ObjectOf(pod["spec"])
 	for _, list := range containerLists {
-		for _, item := range listOf(spec[list]) {
-			if name, ok := objectOf(item)["name"].(string); ok {
+		for _, item := range podschema.ListOf(spec[list]) {
+			if name, ok := podschema.ObjectOf(item)["name"].(string); ok {
 				names[name] = list
 			}
 		}
@@ -122,8 +122,8 @@ func (m *merger) nothingToExtend(list string, it fragment.Item, at place) (strin
 		if in == "initContainers" {
 			kind = " (init)"
 		}
-		for _, item := range listOf(objectOf(m.pod["spec"])[in]) {
-			if name, ok := objectOf(item)["name"].(string); ok && len(there) <= most {
+		for _, item := range podschema.ListOf(podschema.ObjectOf(m.pod["spec"])[in]) {
+			if name, ok := podschema.ObjectOf(item)["name"].(string); ok && len(there) <= most {
 				there = append(there, podschema.Show(name)+kind)
 			}
 		}
@@ -152,12 +152,12 @@ func (l *list) container(i int, it fragment.Item, at place) (moves bool, err err
 		return l.standsElsewhere(it), nil
 	}
 	want := it.JSON()
-	if l.isEqual(objectOf(l.now[i]), it, at) {
+	if l.isEqual(podschema.ObjectOf(l.now[i]), it, at) {
 		l.agree(at, l.id.Elem, want)
 		return false, nil
 	}
 	if l.settle(meeting{at: at, t: l.id.Elem, now: l.now[i], want: want}) {
-		l.replace(i, at, l.withToken(objectOf(want)))
+		l.replace(i, at, l.withToken(podschema.ObjectOf(want)))
 	}
 	return false, nil
 }

@@ -51,8 +51,9 @@ func TestAnAuthorMayDeclareAnOverridableSidecar(t *testing.T) {
 	}
 }
 
-// A sidecar is one value. A container that the pod has, as a copy without its record, is as the template makes it
-// if it runs the same, and merging the sidecar into it changes nothing: what others added stays.
+// A sidecar is one value. A container of the pod equals it if it runs the same program, and if merging the
+// sidecar into it changes nothing. A copy of a pod without its record has such a container. Additions of
+// others stay.
 func TestACopyOfASidecarIsEqual(t *testing.T) {
 	const side = "{name: s, image: 's:1', args: [a], restartPolicy: Always, env: [{name: A, value: x}]}"
 	for declared, equal := range map[string]bool{

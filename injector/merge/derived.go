@@ -23,8 +23,8 @@ func (m *merger) derive() {
 		case path.Is("spec", "hostNetwork") && w.Value == true:
 			m.deriveHostPorts(nil)
 		case path.Is("spec", "tolerations"):
-			m.keepDefaultTolerations(listOf(w.Was))
-		case w.Type.IsContainer() && w.Value != nil && objectOf(m.result.Pod["spec"])["hostNetwork"] == true:
+			m.keepDefaultTolerations(podschema.ListOf(w.Was))
+		case w.Type.IsContainer() && w.Value != nil && podschema.ObjectOf(m.result.Pod["spec"])["hostNetwork"] == true:
 			m.deriveHostPorts(path)
 		case path.Parent() != nil && path.Parent().Name() == "limits":
 			m.deriveRequest(w)
@@ -127,15 +127,15 @@ func (m *merger) dropComputed() {
 func (m *merger) deriveHostPorts(only *podschema.Path) {
 	id, _ := podschema.At("spec.containers[].ports").Identity()
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, item := range listOf(objectOf(m.result.Pod["spec"])[list]) {
-			container := objectOf(item)
+		for _, item := range podschema.ListOf(podschema.ObjectOf(m.result.Pod["spec"])[list]) {
+			container := podschema.ObjectOf(item)
 			name, ok := container["name"].(string)
 			at := specPath.Field(list).Key("name=" + name)
 			if !ok || only != nil && only.String() != at.String() {
 				continue
 			}
-			for _, port := range listOf(container["ports"]) {
-				if key, named := id.Key(port); named && objectOf(port)["hostPort"] == nil {
+			for _, port := range podschema.ListOf(container["ports"]) {
+				if key, named := id.Key(port); named && podschema.ObjectOf(port)["hostPort"] == nil {
 					m.derived(at.Field("ports").Key(key).Field("hostPort"), nil)
 				}
 			}
@@ -148,10 +148,10 @@ func (m *merger) deriveHostPorts(only *podschema.Path) {
 // once more, and the API server would call Pillion a second time.
 func (m *merger) keepDefaultTolerations(was []any) {
 	at := specPath.Field("tolerations")
-	before := listOf(m.at(at))
+	before := podschema.ListOf(m.at(at))
 	wanted := slices.Clone(before)
 	for _, key := range defaultTolerations {
-		i := slices.IndexFunc(was, func(v any) bool { return isDefaultToleration(v) && objectOf(v)["key"] == key })
+		i := slices.IndexFunc(was, func(v any) bool { return isDefaultToleration(v) && podschema.ObjectOf(v)["key"] == key })
 		if i >= 0 && !slices.ContainsFunc(wanted, func(v any) bool { return covers(v, key) }) {
 			wanted = append(wanted, was[i])
 		}

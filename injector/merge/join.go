@@ -174,7 +174,7 @@ func (l *list) joined(it fragment.Item, texts []directive.Join) fragment.Item {
 
 // join joins texts to a variable that the list has.
 func (l *list) join(i int, texts []directive.Join, at place) error {
-	item := objectOf(l.now[i])
+	item := podschema.ObjectOf(l.now[i])
 	if item["valueFrom"] != nil {
 		l.disagree(at, at.wrote(), item, texts[0].Text, "the variable has a source, and no text can be joined to it; set a variable of another name, and name both where it is used")
 		return nil

@@ -134,7 +134,7 @@ func (l *list) remove(going map[string]bool) {
 		return
 	}
 	gone := map[string][]Gone{}
-	base := listOf(podschema.LookUp(l.base, l.at.path.Segments()))
+	base := podschema.ListOf(podschema.LookUp(l.base, l.at.path.Segments()))
 	for i, key := range podschema.KeysIn(l.id, base, going) {
 		gone[key] = append(gone[key], Gone{i, base[i]})
 	}
@@ -148,7 +148,7 @@ func (l *list) remove(going map[string]bool) {
 	for _, key := range sorted(found) {
 		l.write(Write{Path: l.at.path.Key(key), Type: l.id.Elem, Effect: Removed, Was: found[key], Gone: gone[key]})
 		if l.id.Elem.IsContainer() {
-			delete(l.names, objectOf(found[key])["name"].(string))
+			delete(l.names, podschema.ObjectOf(found[key])["name"].(string))
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (l *list) insert(items []fragment.Item) {
 		}
 		value := it.JSON()
 		if l.id.Elem.IsContainer() {
-			value = l.withToken(objectOf(value))
+			value = l.withToken(podschema.ObjectOf(value))
 		}
 		n := fragment.Scalar(l.id.Elem, value)
 		n.Position = it.Position
@@ -262,7 +262,7 @@ func (l *list) front() int {
 func (l *list) takeOut(it fragment.Item) fragment.Item {
 	i := l.index[it.Key]
 	merged := l.now[i]
-	base := listOf(podschema.LookUp(l.base, l.at.path.Segments()))
+	base := podschema.ListOf(podschema.LookUp(l.base, l.at.path.Segments()))
 	gone := Gone{At: i, Item: merged}
 	if j, ok := podschema.IndexIn(l.id, base, map[string]bool{it.Key: true})[it.Key]; ok {
 		gone = Gone{At: j, Item: base[j]}

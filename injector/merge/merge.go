@@ -259,16 +259,6 @@ func (m *merger) malformed(at place, want string, got any) error {
 	return &PodError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf("%s is expected, not %s", want, podschema.Show(got))}
 }
 
-func objectOf(v any) map[string]any {
-	object, _ := v.(map[string]any)
-	return object
-}
-
-func listOf(v any) []any {
-	list, _ := v.([]any)
-	return list
-}
-
 func sorted[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for key := range m {

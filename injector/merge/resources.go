@@ -22,11 +22,11 @@ type podResources struct {
 }
 
 func (m *merger) derivePodResources() {
-	spec := objectOf(m.result.Pod["spec"])
-	if len(objectOf(spec["resources"])) == 0 {
+	spec := podschema.ObjectOf(m.result.Pod["spec"])
+	if len(podschema.ObjectOf(spec["resources"])) == 0 {
 		return
 	}
-	p := &podResources{merger: m, before: objectOf(m.pod["spec"]), after: spec, requests: corev1.ResourceList{}, limits: corev1.ResourceList{}}
+	p := &podResources{merger: m, before: podschema.ObjectOf(m.pod["spec"]), after: spec, requests: corev1.ResourceList{}, limits: corev1.ResourceList{}}
 	if !m.template.KeepPodResources {
 		p.sum()
 	}
@@ -44,7 +44,7 @@ func (m *merger) derivePodResources() {
 			p.raise("limits", key, own, p.limits, podschema.ContainerLimits)
 		}
 	}
-	derivedBefore, derived := podschema.DerivedRequests(p.before, keys), podschema.DerivedRequests(objectOf(m.result.Pod["spec"]), keys)
+	derivedBefore, derived := podschema.DerivedRequests(p.before, keys), podschema.DerivedRequests(podschema.ObjectOf(m.result.Pod["spec"]), keys)
 	for _, key := range sorted(keys) {
 		p.request(key, limited, derivedBefore, derived)
 	}
@@ -53,20 +53,20 @@ func (m *merger) derivePodResources() {
 
 // own returns the limits or requests that the pod names.
 func (p *podResources) own(field string) map[string]any {
-	return objectOf(objectOf(objectOf(p.result.Pod["spec"])["resources"])[field])
+	return podschema.ObjectOf(podschema.ObjectOf(podschema.ObjectOf(p.result.Pod["spec"])["resources"])[field])
 }
 
 // sum sums up what the containers ask for more than without the template.
 func (p *podResources) sum() {
 	was := map[any]map[string]any{}
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range listOf(p.before[list]) {
-			was[objectOf(c)["name"]] = objectOf(c)
+		for _, c := range podschema.ListOf(p.before[list]) {
+			was[podschema.ObjectOf(c)["name"]] = podschema.ObjectOf(c)
 		}
 	}
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range listOf(p.after[list]) {
-			container := objectOf(c)
+		for _, c := range podschema.ListOf(p.after[list]) {
+			container := podschema.ObjectOf(c)
 			before := was[container["name"]]
 			requests, limits := more(podschema.Requested(container), podschema.Requested(before)), more(podschema.Limited(container), podschema.Limited(before))
 			if list == "initContainers" && container["restartPolicy"] != "Always" {
@@ -158,7 +158,7 @@ func (p *podResources) request(key string, limited bool, before, after map[strin
 // expectLimits notes the limits that the API server will make of the containers', where it makes
 // others than without the template, or none.
 func (p *podResources) expectLimits() {
-	before, after := podschema.DerivedLimits(p.before), podschema.DerivedLimits(objectOf(p.result.Pod["spec"]))
+	before, after := podschema.DerivedLimits(p.before), podschema.DerivedLimits(podschema.ObjectOf(p.result.Pod["spec"]))
 	for _, key := range sorted(after) {
 		was, had := before[key]
 		if will := after[key]; !had || will.Cmp(was) != 0 {

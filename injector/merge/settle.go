@@ -89,7 +89,7 @@ func (m *merger) keep(at place, why KeptBy, has, wants any) {
 		return // the template says so outright
 	}
 	text := "the pod's value is used, not the template's"
-	if list := at.path.Parent(); list != nil && list.Name() == "volumeMounts" && objectOf(has)["name"] != objectOf(wants)["name"] {
+	if list := at.path.Parent(); list != nil && list.Name() == "volumeMounts" && podschema.ObjectOf(has)["name"] != podschema.ObjectOf(wants)["name"] {
 		text = "the app already mounts this path, so a sidecar will not see its files"
 	}
 	m.result.Warnings = append(m.result.Warnings, Warning{m.template.Name, at.path, text, true})

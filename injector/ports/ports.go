@@ -57,12 +57,12 @@ func Find(template string, f *fragment.Node, pod map[string]any, w *merge.Writer
 	spec, _ := pod["spec"].(map[string]any)
 	open := map[string]port{}
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, container := range itemsOf(spec, list) {
+		for _, container := range podschema.ObjectsIn(spec, list) {
 			if list == "initContainers" && container["restartPolicy"] != "Always" {
 				continue
 			}
 			name, _ := container["name"].(string)
-			for _, fields := range itemsOf(container, "ports") {
+			for _, fields := range podschema.ObjectsIn(container, "ports") {
 				key, ok := id.Key(fields)
 				if !ok {
 					continue
@@ -78,18 +78,6 @@ func Find(template string, f *fragment.Node, pod map[string]any, w *merge.Writer
 		}
 	}
 	return nil
-}
-
-// itemsOf returns the objects in a list.
-func itemsOf(object map[string]any, list string) []map[string]any {
-	values, _ := object[list].([]any)
-	var items []map[string]any
-	for _, v := range values {
-		if item, ok := v.(map[string]any); ok {
-			items = append(items, item)
-		}
-	}
-	return items
 }
 
 // ownPorts returns the ports of a fragment by container and key, and whether each is meant as it is.

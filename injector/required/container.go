@@ -67,7 +67,7 @@ func (s sidecar) field(name string) {
 				podschema.Show(is), podschema.Show(want))
 		}
 	case "livenessProbe", "readinessProbe", "startupProbe":
-		if !same && (!s.allowed.AllowsProbes() || objectOf(is)["exec"] != nil) {
+		if !same && (!s.allowed.AllowsProbes() || podschema.ObjectOf(is)["exec"] != nil) {
 			s.differsFrom(name, want, is)
 		}
 	case "ports":
@@ -128,7 +128,7 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 		switch {
 		case !ok:
 			s.differs(s.template, at, "has an item without a name, %s", podschema.Show(item))
-		case rendered && podschema.Equal(id.Elem, item, w), allowed(objectOf(item)):
+		case rendered && podschema.Equal(id.Elem, item, w), allowed(podschema.ObjectOf(item)):
 		case rendered:
 			s.differs(s.template, at.Key(key), "is %s; must be %s", podschema.Show(item), podschema.Show(w))
 		default:
@@ -183,8 +183,8 @@ func (r *comparison) tokenVolumes() map[string]bool {
 		return r.tokens
 	}
 	r.tokens = map[string]bool{}
-	for _, v := range listOf(objectOf(r.pod["spec"])["volumes"]) {
-		name, _ := objectOf(v)["name"].(string)
+	for _, v := range podschema.ListOf(podschema.ObjectOf(r.pod["spec"])["volumes"]) {
+		name, _ := podschema.ObjectOf(v)["name"].(string)
 		if _, earlier := r.tokens[name]; !earlier {
 			r.tokens[name] = merge.IsTokenVolume(v)
 		}
@@ -196,12 +196,12 @@ func (r *comparison) tokenVolumes() map[string]bool {
 // hostNetwork.
 func (s sidecar) withHostPorts(v any) any {
 	ports, ok := v.([]any)
-	if !ok || objectOf(s.pod["spec"])["hostNetwork"] != true {
+	if !ok || podschema.ObjectOf(s.pod["spec"])["hostNetwork"] != true {
 		return v
 	}
 	with := make([]any, len(ports))
 	for i, p := range ports {
-		port := maps.Clone(objectOf(p))
+		port := maps.Clone(podschema.ObjectOf(p))
 		if port != nil && port["hostPort"] == nil {
 			port["hostPort"] = port["containerPort"]
 		}

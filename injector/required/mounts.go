@@ -20,7 +20,7 @@ func MountsOf(container map[string]any) []Mount {
 	for _, of := range []struct{ list, path string }{{"volumeMounts", "mountPath"}, {"volumeDevices", "devicePath"}} {
 		items, _ := container[of.list].([]any)
 		for _, v := range items {
-			item := objectOf(v)
+			item := podschema.ObjectOf(v)
 			m := Mount{list: of.list, item: item}
 			m.Volume, _ = item["name"].(string)
 			m.Path, _ = item[of.path].(string)
@@ -49,8 +49,8 @@ const messagesField, messagesDefault = "terminationMessagePath", "/dev/terminati
 // hide nothing that one mounts there, and refer to the variables that one sets there.
 func (r *comparison) others() {
 	for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		for _, v := range listOf(objectOf(r.result.Pod["spec"])[list]) {
-			container := objectOf(v)
+		for _, v := range podschema.ListOf(podschema.ObjectOf(r.result.Pod["spec"])[list]) {
+			container := podschema.ObjectOf(v)
 			name, _ := container["name"].(string)
 			if r.ctx.Err() != nil {
 				return

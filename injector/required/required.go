@@ -89,16 +89,16 @@ func Strip(pod map[string]any, own []Own) map[string]any {
 	}
 	stripped := maps.Clone(spec)
 	for _, list := range ownLists {
-		items := listOf(spec[list])
+		items := podschema.ListOf(spec[list])
 		left := slices.DeleteFunc(slices.Clone(items), func(v any) bool {
-			name, _ := objectOf(v)["name"].(string)
+			name, _ := podschema.ObjectOf(v)["name"].(string)
 			return slices.ContainsFunc(own, func(o Own) bool { return has(o, list, name) })
 		})
 		if len(left) < len(items) {
 			stripped[list] = left
 		}
 	}
-	if maps.EqualFunc(stripped, spec, func(a, b any) bool { return len(listOf(a)) == len(listOf(b)) }) {
+	if maps.EqualFunc(stripped, spec, func(a, b any) bool { return len(podschema.ListOf(a)) == len(podschema.ListOf(b)) }) {
 		return pod
 	}
 	pod = maps.Clone(pod)
@@ -309,7 +309,7 @@ func (r *comparison) missing(template string, w merge.Write) {
 
 func (r *comparison) compareItem(it ownItem, want, is any) {
 	if it.list != "volumes" {
-		r.container(it, objectOf(want), objectOf(is))
+		r.container(it, podschema.ObjectOf(want), podschema.ObjectOf(is))
 		return
 	}
 	if !podschema.Equal(podschema.At("spec.volumes[]"), want, is) {
@@ -321,8 +321,8 @@ func (r *comparison) compareItem(it ownItem, want, is any) {
 // The templates do not see them, so nothing else would judge them.
 func (r *comparison) names(all []Template, own []Own) {
 	for _, list := range ownLists {
-		for _, item := range listOf(objectOf(r.pod["spec"])[list]) {
-			name, _ := objectOf(item)["name"].(string)
+		for _, item := range podschema.ListOf(podschema.ObjectOf(r.pod["spec"])[list]) {
+			name, _ := podschema.ObjectOf(item)["name"].(string)
 			i := slices.IndexFunc(own, func(o Own) bool { return has(o, list, name) })
 			if i >= 0 && !r.wanted.own[list+"/name="+name] {
 				r.differs(all[i].Name, specPath.Field(list).Key("name="+name), "has a name that the template uses for other pods; use another name")
@@ -335,7 +335,7 @@ func (r *comparison) names(all []Template, own []Own) {
 func (r *comparison) positions() {
 	for _, list := range []string{"initContainers", "containers"} {
 		id, _ := podschema.At("spec." + list).Identity()
-		items := listOf(objectOf(r.result.Pod["spec"])[list])
+		items := podschema.ListOf(podschema.ObjectOf(r.result.Pod["spec"])[list])
 		asked, front := map[string]bool{}, map[string]bool{}
 		for _, it := range r.wanted.items {
 			if it.list == list && it.node.Position.Kind != directive.Default {
@@ -373,7 +373,7 @@ func (r *comparison) position(it ownItem, i, before int, items []any, index map[
 }
 
 func nameOf(item any) string {
-	name, _ := objectOf(item)["name"].(string)
+	name, _ := podschema.ObjectOf(item)["name"].(string)
 	if name == "" {
 		return "an item without a name"
 	}
@@ -384,20 +384,10 @@ func nameOf(item any) string {
 // cannot be, so the API refuses such pods.
 func itemOf(pod map[string]any, list, key string) (any, bool) {
 	id, _ := podschema.At("spec." + list).Identity()
-	items := listOf(objectOf(pod["spec"])[list])
+	items := podschema.ListOf(podschema.ObjectOf(pod["spec"])[list])
 	i, ok := podschema.IndexIn(id, items, map[string]bool{key: true})[key]
 	if !ok {
 		return nil, false
 	}
 	return items[i], true
-}
-
-func objectOf(v any) map[string]any {
-	object, _ := v.(map[string]any)
-	return object
-}
-
-func listOf(v any) []any {
-	list, _ := v.([]any)
-	return list
 }

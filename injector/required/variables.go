@@ -15,14 +15,14 @@ func (r *comparison) variables(container map[string]any, wanted map[string]strin
 	env, _ := container["env"].([]any)
 	last := map[string]int{}
 	for i, v := range env {
-		name, _ := objectOf(v)["name"].(string)
+		name, _ := podschema.ObjectOf(v)["name"].(string)
 		last[name] = i
 	}
 	t := podschema.At("spec.containers[].env[]")
 	before := map[string]any{}
 	for i, v := range env {
-		name, _ := objectOf(v)["name"].(string)
-		value, _ := objectOf(v)["value"].(string)
+		name, _ := podschema.ObjectOf(v)["name"].(string)
+		value, _ := podschema.ObjectOf(v)["value"].(string)
 		if template := wanted[name]; template != "" && i == last[name] {
 			for _, found := range reference.FindAllStringSubmatch(value, -1) {
 				other := found[1]

@@ -97,8 +97,8 @@ func takeHostPorts(t *testing.T, given, defaulted map[string]any) {
 		return
 	}
 	for _, c := range defaulted["containers"].([]any) {
-		for _, p := range objectOf(c)["ports"].([]any) {
-			if port := objectOf(p); port["hostPort"] != port["containerPort"] {
+		for _, p := range ObjectOf(c)["ports"].([]any) {
+			if port := ObjectOf(p); port["hostPort"] != port["containerPort"] {
 				t.Errorf("port %s of a host network pod", text(p))
 			} else {
 				delete(port, "hostPort")
@@ -109,7 +109,7 @@ func takeHostPorts(t *testing.T, given, defaulted map[string]any) {
 
 // takePodRequests takes out the requests of the pod as a whole that were derived.
 func takePodRequests(t *testing.T, given, defaulted map[string]any) {
-	asked, got := objectOf(objectOf(given["resources"])["requests"]), objectOf(objectOf(defaulted["resources"])["requests"])
+	asked, got := ObjectOf(ObjectOf(given["resources"])["requests"]), ObjectOf(ObjectOf(defaulted["resources"])["requests"])
 	for key, v := range got {
 		if asked[key] != nil {
 			continue
@@ -120,12 +120,12 @@ func takePodRequests(t *testing.T, given, defaulted map[string]any) {
 		delete(got, key)
 	}
 	for key := range asked {
-		if _, ok := DerivedRequests(given, map[string]bool{key: true})[key]; !ok && len(objectOf(objectOf(given["resources"])["limits"])) > 0 {
+		if _, ok := DerivedRequests(given, map[string]bool{key: true})[key]; !ok && len(ObjectOf(ObjectOf(given["resources"])["limits"])) > 0 {
 			t.Errorf("nothing is derived for %s of %s", key, text(given))
 		}
 	}
 	if len(got) == 0 && asked == nil {
-		delete(objectOf(defaulted["resources"]), "requests")
+		delete(ObjectOf(defaulted["resources"]), "requests")
 	}
 }
 
@@ -163,7 +163,7 @@ func fieldKey(object *Type, name string) string { return fmt.Sprintf("%p %s", ob
 func added(t *Type, given, defaulted any, found map[string]bool) {
 	switch d := defaulted.(type) {
 	case map[string]any:
-		g := objectOf(given)
+		g := ObjectOf(given)
 		for name, v := range d {
 			if g[name] == nil {
 				found[fieldKey(t, name)] = true

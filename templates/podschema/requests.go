@@ -14,8 +14,8 @@ import (
 // and webhooks see what was derived; from 1.37 on it is derived after them (feature gate
 // PodLevelResourcesFixDefaulting). Keys says of which resources they are wanted.
 func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resource.Quantity {
-	limits := objectOf(objectOf(spec["resources"])["limits"])
-	if len(limits)+len(objectOf(objectOf(spec["resources"])["requests"])) == 0 {
+	limits := ObjectOf(ObjectOf(spec["resources"])["limits"])
+	if len(limits)+len(ObjectOf(ObjectOf(spec["resources"])["requests"])) == 0 {
 		return nil
 	}
 	derived := map[string]resource.Quantity{}
@@ -35,15 +35,15 @@ func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resou
 // have one, or the pod's request where that is more. Huge pages need one container that
 // has a limit; they are derived by 1.36, too.
 func DerivedLimits(spec map[string]any) map[string]resource.Quantity {
-	limits, requests := objectOf(objectOf(spec["resources"])["limits"]), objectOf(objectOf(spec["resources"])["requests"])
+	limits, requests := ObjectOf(ObjectOf(spec["resources"])["limits"]), ObjectOf(ObjectOf(spec["resources"])["requests"])
 	if len(limits)+len(requests) == 0 {
 		return nil
 	}
 	limited, containers := map[string]int{}, 0
 	for _, list := range []string{"containers", "initContainers"} {
-		for _, c := range listOf(spec[list]) {
+		for _, c := range ListOf(spec[list]) {
 			containers++
-			for key := range objectOf(objectOf(objectOf(c)["resources"])["limits"]) {
+			for key := range ObjectOf(ObjectOf(ObjectOf(c)["resources"])["limits"]) {
 				if limits[key] == nil && IsPodResource(key) {
 					limited[key]++
 				}
@@ -114,13 +114,13 @@ func sumOf(spec map[string]any, of func(container map[string]any) corev1.Resourc
 func Containers(list any, resources func(container map[string]any) (corev1.ResourceRequirements, error)) ([]corev1.Container, error) {
 	always := corev1.ContainerRestartPolicyAlways
 	var containers []corev1.Container
-	for _, c := range listOf(list) {
-		takes, err := resources(objectOf(c))
+	for _, c := range ListOf(list) {
+		takes, err := resources(ObjectOf(c))
 		if err != nil {
 			return nil, err
 		}
 		container := corev1.Container{Resources: takes}
-		if objectOf(c)["restartPolicy"] == "Always" {
+		if ObjectOf(c)["restartPolicy"] == "Always" {
 			container.RestartPolicy = &always
 		}
 		containers = append(containers, container)
@@ -131,14 +131,14 @@ func Containers(list any, resources func(container map[string]any) (corev1.Resou
 // Requested returns what a container requests of each resource. A limit stands for the
 // request that is absent.
 func Requested(container map[string]any) corev1.ResourceList {
-	resources := objectOf(container["resources"])
-	return either(objectOf(resources["requests"]), objectOf(resources["limits"]))
+	resources := ObjectOf(container["resources"])
+	return either(ObjectOf(resources["requests"]), ObjectOf(resources["limits"]))
 }
 
 // Limited returns the limits of a container. A request stands for the limit that is absent.
 func Limited(container map[string]any) corev1.ResourceList {
-	resources := objectOf(container["resources"])
-	return either(objectOf(resources["limits"]), objectOf(resources["requests"]))
+	resources := ObjectOf(container["resources"])
+	return either(ObjectOf(resources["limits"]), ObjectOf(resources["requests"]))
 }
 
 func either(first, second map[string]any) corev1.ResourceList {
@@ -159,12 +159,25 @@ func SameQuantity(v any, q resource.Quantity) bool {
 	return ok && other.Cmp(q) == 0
 }
 
-func objectOf(v any) map[string]any {
+// ObjectOf returns v if it is an object, else nil.
+func ObjectOf(v any) map[string]any {
 	object, _ := v.(map[string]any)
 	return object
 }
 
-func listOf(v any) []any {
+// ListOf returns v if it is a list, else nil.
+func ListOf(v any) []any {
 	list, _ := v.([]any)
 	return list
+}
+
+// ObjectsIn returns the objects in a list of an object.
+func ObjectsIn(object map[string]any, list string) []map[string]any {
+	var objects []map[string]any
+	for _, v := range ListOf(object[list]) {
+		if o, ok := v.(map[string]any); ok {
+			objects = append(objects, o)
+		}
+	}
+	return objects
 }

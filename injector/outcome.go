@@ -100,14 +100,19 @@ func (c *call) injected(out *Outcome, a answer, turns []turn) {
 func warningsOf(turns []turn) []string {
 	replaced := replacedIn(turns)
 	var all []string
+	add := func(text string) {
+		if text != "" && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
 	for _, t := range turns {
+		for _, k := range t.kept {
+			if !replaced[k.Path.String()] {
+				add(k.Warning())
+			}
+		}
 		for _, w := range t.warnings {
-			if w.OfKept && replaced[w.Path.String()] {
-				continue
-			}
-			if text := w.String(); !slices.Contains(all, text) {
-				all = append(all, text)
-			}
+			add(w.String())
 		}
 	}
 	return all

@@ -57,6 +57,11 @@ func mergeAll(t testing.TB, pod map[string]any, all []template) (outcome, error)
 			return o, r.Conflicts[0]
 		}
 		o.pod, o.kept = r.Pod, append(o.kept, r.Kept...)
+		for _, k := range r.Kept {
+			if text := k.Warning(); text != "" {
+				o.warnings = append(o.warnings, text)
+			}
+		}
 		for _, w := range r.Warnings {
 			o.warnings = append(o.warnings, w.String())
 		}

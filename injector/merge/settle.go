@@ -65,13 +65,24 @@ type Kept struct {
 	Has, Wants any
 }
 
+// Warning returns what the pod's author is warned of, "" where the template says outright that the pod's value
+// stays.
+func (k Kept) Warning() string {
+	text := "the pod's value is used, not the template's"
+	switch list := k.Path.Parent(); {
+	case k.Why == KeptByOverridable, k.Why == KeptByNode:
+		return ""
+	case list != nil && list.Name() == "volumeMounts" && podschema.ObjectOf(k.Has)["name"] != podschema.ObjectOf(k.Wants)["name"]:
+		text = "the app already mounts this path, so a sidecar will not see its files"
+	}
+	return Warning{Template: k.Template, Path: k.Path, Text: text}.String()
+}
+
 // Warning is a sentence about one place.
 type Warning struct {
 	Template string
 	Path     *podschema.Path
 	Text     string
-	// OfKept: it says that the pod's value stays. It is untrue once another template replaces the value.
-	OfKept bool
 }
 
 func (w Warning) String() string {
@@ -85,14 +96,6 @@ func (m *merger) warn(at place, text string) {
 // keep notes that the pod's value stays.
 func (m *merger) keep(at place, why KeptBy, has, wants any) {
 	m.result.Kept = append(m.result.Kept, Kept{at.path, m.template.Name, why, has, wants})
-	if why == KeptByOverridable || why == KeptByNode {
-		return // the template says so outright
-	}
-	text := "the pod's value is used, not the template's"
-	if list := at.path.Parent(); list != nil && list.Name() == "volumeMounts" && podschema.ObjectOf(has)["name"] != podschema.ObjectOf(wants)["name"] {
-		text = "the app already mounts this path, so a sidecar will not see its files"
-	}
-	m.result.Warnings = append(m.result.Warnings, Warning{m.template.Name, at.path, text, true})
 }
 
 func (m *merger) disagree(at place, other string, stands, wants any, hint string) {

@@ -121,7 +121,7 @@ func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
 		want string
 		name string
 	}{
-		"before anything": {deadline, "the 1.8 s that were allowed were up while Pillion was reading the record of an earlier call: make the pod smaller, or inject fewer templates into it; " +
+		"before anything": {deadline, "the 1.8 s that were allowed were up while Pillion was choosing the templates: make the pod smaller, or inject fewer templates into it; " +
 			"if the pod is small, Pillion has too much to do: try again, or ask the cluster's admin for a longer timeout of the webhook " +
 			"(TemplateTooExpensive; for details run: kubectl pillion explain -n bench ", ""},
 		"while a template is rendered": {&ending{Context: deadline, after: 500, err: context.DeadlineExceeded},
@@ -169,7 +169,7 @@ func TestARequestThatNobodyWaitsForIsAnErrorAndNoOutcome(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := large[1].at(t, 10)
-	if _, err := r.ask(ctx, r.text); !errors.Is(err, context.Canceled) || !strings.Contains(fmt.Sprint(err), "reading the record") {
+	if _, err := r.ask(ctx, r.text); !errors.Is(err, context.Canceled) || !strings.Contains(fmt.Sprint(err), "choosing the templates") {
 		t.Error(err)
 	}
 }

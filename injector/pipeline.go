@@ -180,9 +180,19 @@ func (o Outcome) Writer(path *podschema.Path) string { return o.writers.By(path.
 // answer, and the error is [context.Canceled].
 func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
 	c := p.begin(ctx, r)
-	rec, unreadable := record.Parse(r.Pod, p.statusKey)
-	out, err := c.inject(rec, unreadable)
+	if err := c.next("choosing the templates"); err != nil {
+		return c.end(Outcome{}, err)
+	}
+	a := c.decided()
+	out, err := c.inject(a)
 	return c.end(out, err)
+}
+
+// decided returns the answer as far as the pod's metadata say it.
+func (c *call) decided() (a answer) {
+	a.record, a.unreadable = record.Parse(c.request.Pod, c.pipeline.statusKey)
+	a.decision = c.decide(a.record.Base(c.request.Pod), podLabels(c.request.Pod))
+	return a
 }
 
 // Decided is a request that may inject a pod, as far as the pod's metadata say. It goes on to
@@ -190,6 +200,8 @@ func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
 type Decided struct {
 	// Templates is how many templates may be injected, at least 1.
 	Templates int
+
+	answer answer
 }
 
 // DecideByMetadata answers a request by the pod's metadata alone where they suffice: where
@@ -198,13 +210,19 @@ type Decided struct {
 // empty. A pod that nobody wants anything in costs no more than its metadata.
 func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
 	c := p.begin(context.Background(), r)
-	rec, unreadable := record.Parse(r.Pod, p.statusKey)
-	base := rec.Base(r.Pod)
-	decision := c.decide(base, podLabels(r.Pod))
-	if n := len(decision.Inject) - len(decision.Late); n > 0 || !rec.Empty() && c.request.RequiredHere() {
-		return Outcome{}, &Decided{Templates: max(n, 1)}
+	a := c.decided()
+	if n := len(a.decision.Inject) - len(a.decision.Late); n > 0 || !a.record.Empty() && c.request.RequiredHere() {
+		return Outcome{}, &Decided{Templates: max(n, 1), answer: a}
 	}
-	return c.conclude(answer{record: rec, unreadable: unreadable, decision: decision}), nil
+	return c.conclude(a), nil
+}
+
+// InjectDecided goes on with a request: r is the one that was decided, with the whole pod. Errors and the
+// end of the context are as with [Pipeline.Inject].
+func (p *Pipeline) InjectDecided(ctx context.Context, r Request, d *Decided) (Outcome, error) {
+	c := p.begin(ctx, r)
+	out, err := c.inject(d.answer)
+	return c.end(out, err)
 }
 
 // RequiredHere reports whether a required template selects the pod's namespace, whatever
@@ -284,16 +302,8 @@ type answer struct {
 }
 
 // inject takes a pod from its base to the patch. Each step is a function of its own.
-func (c *call) inject(rec record.Record, unreadable error) (Outcome, error) {
-	if err := c.next("reading the record of an earlier call"); err != nil {
-		return Outcome{}, err
-	}
-	a := answer{record: rec, unreadable: unreadable}
-	base := rec.Base(c.request.Pod)
-	if err := c.next("choosing the templates"); err != nil {
-		return Outcome{}, err
-	}
-	a.decision = c.decide(base, podLabels(c.request.Pod))
+func (c *call) inject(a answer) (Outcome, error) {
+	base := a.record.Base(c.request.Pod)
 	var err error
 	if a.applied, err = c.apply(base, a.decision); err != nil {
 		return Outcome{}, err

@@ -45,7 +45,7 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 		if request.Pod, err = r.Pod(ctx, decided.Templates); err != nil {
 			return Response{}, err
 		}
-		if out, err = m.pods.Pipeline.Inject(ctx, request); err != nil {
+		if out, err = m.pods.Pipeline.InjectDecided(ctx, request, decided); err != nil {
 			return Response{}, err
 		}
 	}

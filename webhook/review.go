@@ -40,8 +40,8 @@ type Review struct {
 
 	memory memory
 	// head is the beginning of a pod, and metadata and pod are what is decoded of it. They are
-	// nil until [Review.Metadata] and [Review.Pod] are called.
-	head          *head
+	// empty until [Review.Metadata] and [Review.Pod] are called.
+	head          head
 	metadata, pod map[string]any
 }
 
@@ -124,36 +124,45 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 
 // head is the beginning of a pod: what it is, its metadata, and how many containers it has.
 type head struct {
-	APIVersion string                `json:"apiVersion"`
-	Kind       string                `json:"kind"`
-	Metadata   last[map[string]part] `json:"metadata"`
-	Spec       struct {
-		InitContainers count `json:"initContainers"`
-		Containers     count `json:"containers"`
-	} `json:"spec"`
+	apiVersion, kind string
+	metadata         part
+	containers       int
 }
 
-func (h *head) containers() int { return int(h.Spec.InitContainers + h.Spec.Containers) }
+// readHead reads the beginning of a pod.
+func readHead(pod []byte) (head, error) {
+	var h head
+	d := jsontext.NewDecoder(bytes.NewBuffer(pod), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err := rawjson.Members(d, '{', func(name string) error {
+		switch name {
+		case "apiVersion":
+			return json.UnmarshalDecode(d, &h.apiVersion)
+		case "kind":
+			return json.UnmarshalDecode(d, &h.kind)
+		case "metadata":
+			return json.UnmarshalDecode(d, &h.metadata)
+		case "spec":
+			return h.readSpec(d)
+		}
+		return d.SkipValue()
+	})
+	return h, err
+}
 
-// count is how many items a list has.
-type count int
-
-// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
-func (c *count) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	*c = 0
-	if d.PeekKind() != '[' {
+// readSpec counts the containers of a pod.
+func (h *head) readSpec(d *jsontext.Decoder) error {
+	if d.PeekKind() != '{' {
 		return d.SkipValue()
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for ; d.PeekKind() != ']'; *c++ {
-		if err := d.SkipValue(); err != nil {
-			return err
+	return rawjson.Members(d, '{', func(name string) error {
+		if name != "initContainers" && name != "containers" || d.PeekKind() != '[' {
+			return d.SkipValue()
 		}
-	}
-	_, err := d.ReadToken()
-	return err
+		return rawjson.Members(d, '[', func(string) error {
+			h.containers++
+			return d.SkipValue()
+		})
+	})
 }
 
 // aboutPod returns a [MalformedError] unless the review is about a v1 Pod or one of
@@ -181,35 +190,28 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if r.Object.isAbsent() {
 		return nil, Malformed("the review's request has no object")
 	}
-	var h head
-	if err := read(r.Object, &h); err != nil {
+	h, err := readHead(r.Object)
+	if err != nil {
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
 	// The API server always says what its object is.
-	if h.Kind != "Pod" || h.APIVersion != "v1" {
-		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", h.Kind, h.APIVersion)
+	if h.kind != "Pod" || h.apiVersion != "v1" {
+		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", h.kind, h.apiVersion)
 	}
-	fields := h.Metadata.value
-	delete(fields, "managedFields")
-	parts := []part{r.Object} // all of a small object, so that nothing more has to be waited for
+	held := r.Object // all of a small object, so that nothing more has to be waited for
 	if len(r.Object) > smallPart {
-		parts = parts[:0]
-		for _, text := range fields {
-			parts = append(parts, text)
-		}
+		held = h.metadata
 	}
-	if err := r.memory.hold(ctx, r.Namespace, workSize(0, parts...)); err != nil {
+	if err := r.memory.hold(ctx, r.Namespace, workSize(0, held)); err != nil {
 		return nil, err
 	}
-	metadata := make(map[string]any, len(fields))
-	for name, text := range fields {
-		value, err := rawjson.Decode(text)
-		if err != nil {
-			return nil, Malformed("the review's object is not a pod: metadata.%.64s: %v", name, err)
+	metadata := map[string]any{}
+	if !h.metadata.isAbsent() {
+		if metadata, err = podschema.DecodeObject(h.metadata, "managedFields"); err != nil {
+			return nil, Malformed("the review's object is not a pod: metadata: %v", err)
 		}
-		metadata[name] = value
 	}
-	r.head, r.metadata = &h, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+	r.head, r.metadata = h, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
 	return r.metadata, nil
 }
 
@@ -224,7 +226,7 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 	if err != nil {
 		return nil, err
 	}
-	work := int64(r.head.containers()) * int64(templates) * workPerContainer
+	work := int64(r.head.containers) * int64(templates) * workPerContainer
 	if err := r.memory.hold(ctx, r.Namespace, workSize(work, r.Object)); err != nil {
 		return nil, err
 	}
@@ -232,7 +234,7 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 	if err != nil {
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
-	if r.head.Metadata.value != nil {
+	if !r.head.metadata.isAbsent() {
 		pod["metadata"] = decided["metadata"]
 	}
 	r.pod = pod
@@ -325,7 +327,7 @@ func (r *Review) OldPod() (map[string]any, error) {
 // drop gives back the memory of the objects. What names the review in the log stays.
 func (r *Review) drop() {
 	r.memory.free()
-	r.Object, r.OldObject, r.UserInfo, r.head, r.pod = nil, nil, nil, nil, nil
+	r.Object, r.OldObject, r.UserInfo, r.head, r.pod = nil, nil, nil, head{}, nil
 }
 
 // FromNode reports whether a kubelet sent the request: only nodes are in the group

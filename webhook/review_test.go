@@ -87,8 +87,8 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 		if strings.Contains(spec, "[{}]") {
 			containers = 4
 		}
-		if r.head.containers() != containers {
-			t.Fatalf("%d containers in %s", r.head.containers(), body)
+		if r.head.containers != containers {
+			t.Fatalf("%d containers in %s", r.head.containers, body)
 		}
 	})
 }

@@ -101,7 +101,7 @@ func Merge(ctx context.Context, base, pod map[string]any, f *fragment.Node, w *W
 	if policy == "" {
 		policy = directive.Deny
 	}
-	merged, err := m.object(podschema.Pod(), pod, f, place{writers: w, policy: policy})
+	merged, err := m.object(podschema.Pod(), pod, f, place{writers: w.root(), policy: policy})
 	if err == nil {
 		m.result.Pod = merged
 		m.derive()
@@ -141,7 +141,7 @@ type merger struct {
 // place is where the merge stands, and the rules that hold there.
 type place struct {
 	path    *podschema.Path
-	writers *Writers
+	writers *writer
 	// owner is the template whose item surrounds the place, "" for none.
 	owner string
 	// policy is what a conflict with the pod does; explicit is set if a node says so, and not the

@@ -7,9 +7,72 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Writers says which template wrote which place of a pod. It is a tree by the segments of keyed
-// paths. Nil says that no template wrote anything.
+// Writers says which template wrote which place of a pod. Nil says that no template wrote anything. It is not
+// safe for concurrent use.
 type Writers struct {
+	added []templateWrites
+	// tree has the first so many of added. Most pods get one template, and need no tree.
+	tree  *writer
+	built int
+}
+
+type templateWrites struct {
+	template string
+	writes   []Write
+}
+
+// Add adds what a template wrote.
+func (w *Writers) Add(template string, writes []Write) {
+	w.added = append(w.added, templateWrites{template, writes})
+}
+
+// root returns the tree, nil if no template was added. It works on nil.
+func (w *Writers) root() *writer {
+	if w == nil {
+		return nil
+	}
+	if w.built < len(w.added) && w.tree == nil {
+		w.tree = &writer{}
+	}
+	for ; w.built < len(w.added); w.built++ {
+		w.tree.add(w.added[w.built])
+	}
+	return w.tree
+}
+
+// Copy returns writers that can be added to without changing w.
+func (w *Writers) Copy() *Writers { return &Writers{added: slices.Clone(w.added)} }
+
+// By returns the template that wrote the place of a keyed path, or the whole around it; "" for none.
+func (w *Writers) By(path []string) string {
+	by, at := "", w.root()
+	for _, segment := range path {
+		if at = at.child(segment); at == nil {
+			return by
+		}
+		if at.wrote {
+			by = at.by
+		}
+	}
+	return by
+}
+
+// replaces returns the template that put a whole object or list around the place, "" for none.
+func (w *Writers) replaces(path *podschema.Path) string {
+	segments, at := path.Segments(), w.root()
+	for _, segment := range segments[:len(segments)-1] {
+		if at = at.child(segment); at == nil {
+			return ""
+		}
+		if at.whole {
+			return at.by
+		}
+	}
+	return ""
+}
+
+// writer is a node of a tree by the segments of keyed paths. Nil says that no template wrote anything.
+type writer struct {
 	// by is the template whose value stands at the place, "" for none.
 	by string
 	// wrote is set if by put the value there, and not if the pod had it already.
@@ -28,27 +91,26 @@ type Writers struct {
 	required bool
 	// separator is that of the texts that required templates joined, "" for none.
 	separator string
-	in        map[string]*Writers
+	in        map[string]*writer
 }
 
-// child returns the writers of a field or an item. It works on nil.
-func (w *Writers) child(segment string) *Writers {
+// child returns the writer of a field or an item. It works on nil.
+func (w *writer) child(segment string) *writer {
 	if w == nil {
 		return nil
 	}
 	return w.in[segment]
 }
 
-// Add adds what a template wrote.
-func (w *Writers) Add(template string, writes []Write) {
-	for _, one := range writes {
+func (w *writer) add(t templateWrites) {
+	for _, one := range t.writes {
 		at := w
 		for _, segment := range one.Path.Segments() {
 			child := at.in[segment]
 			if child == nil {
-				child = &Writers{}
+				child = &writer{}
 				if at.in == nil {
-					at.in = map[string]*Writers{}
+					at.in = map[string]*writer{}
 				}
 				at.in[segment] = child
 			}
@@ -58,7 +120,7 @@ func (w *Writers) Add(template string, writes []Write) {
 			continue
 		}
 		if at.by == "" || one.Effect != Same {
-			at.by, at.value = template, one.Value
+			at.by, at.value = t.template, one.Value
 		}
 		at.wrote = at.wrote || one.Effect != Same
 		if one.separator != "" {
@@ -71,46 +133,8 @@ func (w *Writers) Add(template string, writes []Write) {
 	}
 }
 
-// By returns the template that wrote the place of a keyed path, or the whole around it; "" for none.
-func (w *Writers) By(path []string) string {
-	by := ""
-	for _, segment := range path {
-		if w = w.child(segment); w == nil {
-			return by
-		}
-		if w.wrote {
-			by = w.by
-		}
-	}
-	return by
-}
-
-// replaces returns the template that put a whole object or list around the place, "" for none.
-func (w *Writers) replaces(path *podschema.Path) string {
-	segments := path.Segments()
-	for _, segment := range segments[:len(segments)-1] {
-		if w = w.child(segment); w == nil {
-			return ""
-		}
-		if w.whole {
-			return w.by
-		}
-	}
-	return ""
-}
-
-// Copy returns writers that can be added to without changing w.
-func (w *Writers) Copy() *Writers {
-	c := *w
-	c.in = make(map[string]*Writers, len(w.in))
-	for segment, child := range w.in {
-		c.in[segment] = child.Copy()
-	}
-	return &c
-}
-
 // inside names a template that wrote something in the place, "" for none. It works on nil.
-func (w *Writers) inside() string {
+func (w *writer) inside() string {
 	if w == nil {
 		return ""
 	}
@@ -129,7 +153,7 @@ func (w *Writers) inside() string {
 }
 
 // deletes names a template that wants nothing where a value has something, "" for none. It works on nil.
-func (w *Writers) deletes(n *fragment.Node) string {
+func (w *writer) deletes(n *fragment.Node) string {
 	switch {
 	case w == nil || n == nil:
 		return ""

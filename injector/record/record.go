@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // MaxBytes bounds the annotation, read and written: three quarters of what the API allows all
@@ -158,35 +160,55 @@ func decodeEntry(path string, v any) (Entry, error) {
 
 // Encode returns the annotation's value. The same record gives the same bytes.
 func (r Record) Encode() string {
-	templates, set := make(map[string]any, len(r.Templates)), make(map[string]any, len(r.Set))
-	for name, hash := range r.Templates {
-		templates[name] = hash
-	}
-	for path, e := range r.Set {
-		set[path] = e.object()
-	}
-	return string(podschema.Encode(map[string]any{"v": json.Number(version), "templates": templates, "set": set}))
+	b := append(make([]byte, 0, 128*(len(r.Set)+1)), `{"set":`...)
+	b = appendObject(b, r.Set, Entry.append)
+	b = append(b, `,"templates":`...)
+	b = appendObject(b, r.Templates, func(hash string, b []byte) []byte { return rawjson.AppendText(b, hash) })
+	return string(append(b, `,"v":`+version+`}`...))
 }
 
-func (e Entry) object() map[string]any {
-	object := map[string]any{}
-	if e.Sum != "" {
-		object["sum"] = e.Sum
+// appendObject appends an object with its fields in order.
+func appendObject[V any](b []byte, fields map[string]V, value func(V, []byte) []byte) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = value(fields[name], append(rawjson.AppendText(b, name), ':'))
+	}
+	return append(b, '}')
+}
+
+// append appends an entry's JSON, its fields in order.
+func (e Entry) append(b []byte) []byte {
+	begin := len(b)
+	field := func(name string) { b = append(b, `,"`+name+`":`...) }
+	if len(e.Gone) > 0 {
+		field("gone")
+		for i, g := range e.Gone {
+			b = append(b, "[,"[min(i, 1)], '[')
+			b = append(strconv.AppendInt(b, int64(g.At), 10), ',')
+			b = append(rawjson.Append(b, g.Item), ']')
+		}
+		b = append(b, ']')
 	}
 	if e.Made {
-		object["made"] = true
+		field("made")
+		b = append(b, "true"...)
+	}
+	if e.Sum != "" {
+		field("sum")
+		b = rawjson.AppendText(b, e.Sum)
 	}
 	if e.Had {
-		object["was"] = e.Was
+		field("was")
+		b = rawjson.Append(b, e.Was)
 	}
-	if len(e.Gone) > 0 {
-		gone := make([]any, len(e.Gone))
-		for i, g := range e.Gone {
-			gone[i] = []any{json.Number(fmt.Sprint(g.At)), g.Item}
-		}
-		object["gone"] = gone
+	if len(b) == begin {
+		return append(b, "{}"...)
 	}
-	return object
+	b[begin] = '{'
+	return append(b, '}')
 }
 
 // Tree is a record by the segments of its paths. Nil says nothing.

@@ -1,7 +1,7 @@
 package rawjson
 
 import (
-	"errors"
+	"fmt"
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,26 +19,26 @@ func List(r io.Reader, metadata, item func(text []byte) error) error {
 		}
 		return visit(text)
 	}
-	return members(d, '{', func(name string) error {
+	return Members(d, '{', func(name string) error {
 		switch {
 		case name == "metadata":
 			return value(metadata)
 		case name == "items" && d.PeekKind() == '[':
-			return members(d, '[', func(string) error { return value(item) })
+			return Members(d, '[', func(string) error { return value(item) })
 		}
 		return d.SkipValue()
 	})
 }
 
-// members calls each with the name of each member of an object, or with "" for each item of a
+// Members calls each with the name of each member of an object, or with "" for each item of a
 // list, which the function has to read.
-func members(d *jsontext.Decoder, kind jsontext.Kind, each func(name string) error) error {
+func Members(d *jsontext.Decoder, kind jsontext.Kind, each func(name string) error) error {
 	begin, err := d.ReadToken()
 	if err != nil {
 		return err
 	}
 	if begin.Kind() != kind {
-		return errors.New("it is no list of the API")
+		return fmt.Errorf("%v stands where %v is expected", begin.Kind(), kind)
 	}
 	for d.PeekKind() != kind+2 { // } comes two after {, and ] two after [
 		name := ""

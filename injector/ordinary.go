@@ -68,12 +68,13 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 	stripped := required.Strip(base, c.own(base))
 	a := applied{hidden: hiddenItems(base, stripped), pod: stripped, writers: &merge.Writers{}, wanted: &apply.Wanted{Pod: stripped}}
 	a.sidecars = sidecars{map[string]bool{}, map[string]map[string]any{}}
+	labels := podLabels(a.pod)
 	for _, name := range decision.Inject {
 		if decision.Required[name] {
 			continue
 		}
 		entry, _ := c.request.Templates.Get(name)
-		if decision.Late[name] && !selectsPod(entry, a.pod) {
+		if decision.Late[name] && !selects(entry, labels) {
 			if c.request.Explain {
 				a.turns = append(a.turns, turn{outcome: TemplateOutcome{Name: name, Code: reason.NotRequested, Why: reason.NotRequested.Sentence()}})
 			}
@@ -87,7 +88,7 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 		if result == nil {
 			continue
 		}
-		a.pod, a.wanted.Pod = result.Pod, result.Pod
+		a.pod, a.wanted.Pod, labels = result.Pod, result.Pod, podLabels(result.Pod)
 		a.writers.Add(name, result.Writes)
 		a.wanted.Add(name, result.Writes)
 		a.sidecars.add(entry, t.fragment, result)
@@ -98,16 +99,17 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 	return a, nil
 }
 
-func selectsPod(entry templates.Entry, pod map[string]any) bool {
+// selects reports whether a template's match selects pods with these labels.
+func selects(entry templates.Entry, podLabels map[string]string) bool {
 	_, pods, ok := entry.Match()
-	return ok && pods.Matches(labels.Set(podLabels(pod)))
+	return ok && pods.Matches(labels.Set(podLabels))
 }
 
 // own returns the containers and volumes of the templates that are required of a pod by its labels.
 func (c *call) own(pod map[string]any) []required.Own {
 	var own []required.Own
 	for _, place := range c.request.Templates.Required() {
-		if e := c.request.Templates.At(place); c.requiredIn(e) && selectsPod(e, pod) {
+		if e := c.request.Templates.At(place); c.requiredIn(e) && selects(e, podLabels(pod)) {
 			own = append(own, c.request.Templates.Own(e, c.request.Now))
 		}
 	}

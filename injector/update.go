@@ -81,7 +81,7 @@ func (c *call) requiredOfUpdated() []templates.Entry {
 		has := func(list string) bool {
 			return slices.ContainsFunc(itemsOf(r.Pod, list), func(c map[string]any) bool { return own.Container(list, nameOf(c)) })
 		}
-		selected := (selectsPod(e, r.Pod) || selectsPod(e, r.Old)) && !exceptedWhenMade(e, r)
+		selected := (selects(e, podLabels(r.Pod)) || selects(e, podLabels(r.Old))) && !exceptedWhenMade(e, r)
 		if selected || has("containers") || has("initContainers") {
 			entries = append(entries, e)
 		}

@@ -160,14 +160,14 @@ func takesText(t *podschema.Type) bool {
 // constantScalar compiles a scalar without expressions.
 func (c *compiler) constantScalar(v any, h here) node {
 	if h.typ == nil {
-		return &constant{at: h.at, value: v}
+		return newConstant(h, v)
 	}
 	_, isText := v.(string)
 	wrong := h.typ.Kind() != podschema.Scalar || !isText && h.typ.Scalar() == podschema.String
 	if !wrong {
 		fitted, err := fitScalar(v, h.typ)
 		if err == nil {
-			return &constant{at: h.at, typ: h.typ, value: fitted}
+			return newConstant(h, fitted)
 		}
 	}
 	hint := ""
@@ -258,7 +258,7 @@ func (c *compiler) mapping(v map[string]any, h here) node {
 		}
 	}
 	if isConstant {
-		return &constant{at: h.at, typ: h.typ, value: whole}
+		return newConstant(h, whole)
 	}
 	return m
 }
@@ -362,7 +362,7 @@ func (c *compiler) sequence(v []any, h here) node {
 		if whole == nil {
 			whole = []any{}
 		}
-		return &constant{at: h.at, typ: h.typ, value: whole}
+		return newConstant(h, whole)
 	}
 	return q
 }

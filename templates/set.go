@@ -42,11 +42,14 @@ func (e Entry) Before(now time.Time) *Template {
 // Known returns the template as far as it is known: the last good version, or
 // [CompileError.Broken]. It is nil if nothing is known.
 func (e Entry) Known() *Template {
+	if e.Template != nil {
+		return e.Template
+	}
 	var mistakes *CompileError
-	if e.Template == nil && errors.As(e.Err, &mistakes) && mistakes.Template == e.Name {
+	if errors.As(e.Err, &mistakes) && mistakes.Template == e.Name {
 		return mistakes.Broken
 	}
-	return e.Template
+	return nil
 }
 
 // Required reports whether the template is required, as far as that is known.

@@ -27,15 +27,18 @@ type constant struct {
 	at    *manifest.Path
 	typ   *podschema.Type
 	value any
+	bytes int // as JSON
 }
 
-// render returns a copy, so that pods share nothing.
+func newConstant(h here, v any) *constant {
+	return &constant{at: h.at, typ: h.typ, value: v, bytes: len(podschema.Encode(v))}
+}
+
 func (c *constant) render(r *renderer, s *expression.Scope) (*fragment.Node, error) {
-	copied, err := r.run.Copy(c.value, c.at)
-	if err != nil {
+	if err := r.run.Spend(c.bytes, c.at); err != nil {
 		return nil, err
 	}
-	return fragment.Of(c.typ, copied), nil
+	return fragment.Of(c.typ, c.value), nil
 }
 
 // text is a text with expressions in it.
@@ -372,7 +375,7 @@ func (q *sequence) keyOf(n *fragment.Node, out *rendering) (key, wrong string) {
 			return "", fmt.Sprintf("an item of this list needs %s", k.Name)
 		}
 	}
-	key, _ = out.id.Key(m)
+	key, _ = out.id.KeyOf(m)
 	if joins, twice := out.joins[key]; twice && !(joins && n.Join != nil) {
 		words := make([]string, len(out.id.Keys))
 		for i, k := range out.id.Keys {

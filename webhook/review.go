@@ -124,9 +124,8 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 
 // head is the beginning of a pod: what it is, its metadata, and how many containers it has.
 type head struct {
-	apiVersion, kind string
-	metadata         part
-	containers       int
+	apiVersion, kind, metadata part
+	containers                 int
 }
 
 // readHead reads the beginning of a pod.
@@ -136,11 +135,11 @@ func readHead(pod []byte) (head, error) {
 	err := rawjson.Members(d, '{', func(name string) error {
 		switch name {
 		case "apiVersion":
-			return json.UnmarshalDecode(d, &h.apiVersion)
+			return h.apiVersion.UnmarshalJSONFrom(d)
 		case "kind":
-			return json.UnmarshalDecode(d, &h.kind)
+			return h.kind.UnmarshalJSONFrom(d)
 		case "metadata":
-			return json.UnmarshalDecode(d, &h.metadata)
+			return h.metadata.UnmarshalJSONFrom(d)
 		case "spec":
 			return h.readSpec(d)
 		}
@@ -195,7 +194,7 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
 	// The API server always says what its object is.
-	if h.kind != "Pod" || h.apiVersion != "v1" {
+	if string(h.kind) != `"Pod"` || string(h.apiVersion) != `"v1"` {
 		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", h.kind, h.apiVersion)
 	}
 	held := r.Object // all of a small object, so that nothing more has to be waited for

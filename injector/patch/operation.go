@@ -51,7 +51,7 @@ func (o Operation) appendTo(b []byte) []byte {
 
 // Marshal returns the patch as a JSON array, `[]` for no operations.
 func Marshal(ops []Operation) []byte {
-	b := append(make([]byte, 0, 2048), '[')
+	b := append(make([]byte, 0, 8<<10), '[')
 	for i, o := range ops {
 		if i > 0 {
 			b = append(b, ',')

@@ -172,15 +172,6 @@ func (r *Run) Spend(bytes int, at *manifest.Path) error {
 	return nil
 }
 
-// Copy copies raw JSON into the result. Its error is an *Error.
-func (r *Run) Copy(v any, at *manifest.Path) (any, error) {
-	copied, err := copyNative(v, &r.left)
-	if err != nil {
-		return nil, r.failure(err, Place{At: at})
-	}
-	return copied, nil
-}
-
 // pay adds to the run's cost.
 func (r *Run) pay(cost uint64, at Place) error {
 	if r.cost += cost; r.cost > MaxRunCost {

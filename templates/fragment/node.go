@@ -53,15 +53,15 @@ type Item struct {
 // Scalar returns the node of a scalar, or of another value that is merged as a whole.
 func Scalar(t *podschema.Type, v any) *Node { return &Node{Type: t, Value: v} }
 
-// Of returns the node of JSON without directives. Items without a key are left out: rendering has
-// refused them. It returns nil for nil.
+// Of returns the node of JSON without directives. It shares no memory with v. Items without a key are left
+// out: rendering has refused them. It returns nil for nil.
 func Of(t *podschema.Type, v any) *Node {
 	switch v := v.(type) {
 	case nil:
 		return nil
 	case map[string]any:
 		if t == nil {
-			return Scalar(t, v)
+			return Scalar(t, copied(v))
 		}
 		n := &Node{Kind: Object, Type: t, Fields: make([]Field, 0, len(v))}
 		for name, value := range v {
@@ -74,7 +74,7 @@ func Of(t *podschema.Type, v any) *Node {
 	case []any:
 		id, keyed := t.Identity()
 		if !keyed {
-			return Scalar(t, v)
+			return Scalar(t, copied(v))
 		}
 		n := &Node{Kind: List, Type: t, Items: make([]Item, 0, len(v))}
 		for _, item := range v {
@@ -85,6 +85,25 @@ func Of(t *podschema.Type, v any) *Node {
 		return n
 	}
 	return Scalar(t, v)
+}
+
+// copied copies JSON deeply.
+func copied(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, value := range v {
+			object[name] = copied(value)
+		}
+		return object
+	case []any:
+		list := make([]any, len(v))
+		for i, item := range v {
+			list[i] = copied(item)
+		}
+		return list
+	}
+	return v
 }
 
 func (n *Node) sort() {

@@ -14,10 +14,15 @@ import (
 // t: absent fields are their defaults, quantities are numbers, null and empty
 // are absent, sets have no order.
 func Equal(t *Type, a, b any) bool {
-	switch a.(type) {
-	case string, json.Number, bool:
+	switch a := a.(type) {
+	case json.Number, bool:
 		if a == b {
 			return true
+		}
+	case string:
+		// Texts may differ and mean the same if they may be quantities.
+		if b, ok := b.(string); ok && (a == b || t != nil && t.Kind() == Scalar && t.Scalar() != Untyped) {
+			return a == b
 		}
 	}
 	buffer := spare.Get().(*[]byte)

@@ -165,8 +165,17 @@ func (id Identity) Key(item any) (string, bool) {
 	if id.Set() {
 		return "=" + Canonical(id.Elem, item), true
 	}
+	object, ok := item.(map[string]any)
+	if !ok {
+		return "", false
+	}
+	return id.KeyOf(object)
+}
+
+// KeyOf is [Identity.Key] for an item of a list with key fields, which may have no others.
+func (id Identity) KeyOf(fields map[string]any) (string, bool) {
 	var room [64]byte
-	key, ok := id.appendFields(room[:0], item)
+	key, ok := id.appendFields(room[:0], fields)
 	if !ok {
 		return "", false
 	}
@@ -179,15 +188,15 @@ func (id Identity) AppendKey(b []byte, item any) ([]byte, bool) {
 	if id.Set() {
 		return AppendCanonical(append(b, '='), id.Elem, item), true
 	}
-	return id.appendFields(b, item)
-}
-
-// appendFields is AppendKey for a list with key fields. The buffer can stay on the caller's stack.
-func (id Identity) appendFields(b []byte, item any) ([]byte, bool) {
 	object, ok := item.(map[string]any)
 	if !ok {
 		return b, false
 	}
+	return id.appendFields(b, object)
+}
+
+// appendFields is AppendKey for a list with key fields. The buffer can stay on the caller's stack.
+func (id Identity) appendFields(b []byte, object map[string]any) ([]byte, bool) {
 	for i, k := range id.Keys {
 		value, ok := keyText(k.Value(object))
 		if !ok {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -39,15 +38,15 @@ func value(d *jsontext.Decoder, kind jsontext.Kind, without []string) (any, erro
 	case '[':
 		return array(d)
 	}
-	text, err := d.ReadValue()
+	token, err := d.ReadToken()
 	if err != nil {
 		return nil, err
 	}
 	switch kind {
 	case '"':
-		return unquote(text), nil
+		return token.String(), nil
 	case '0':
-		return json.Number(text), nil
+		return json.Number(token.String()), nil
 	case 't', 'f':
 		return kind == 't', nil
 	}
@@ -60,11 +59,11 @@ func object(d *jsontext.Decoder, without []string) (any, error) {
 	}
 	fields := map[string]any{}
 	for d.PeekKind() != '}' {
-		name, err := d.ReadValue()
+		name, err := d.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		key := unquote(name)
+		key := name.String()
 		var inside []string
 		if len(without) > 0 && without[0] == key {
 			if inside = without[1:]; len(inside) == 0 {
@@ -96,15 +95,6 @@ func array(d *jsontext.Decoder) (any, error) {
 	}
 	_, err := d.ReadToken()
 	return items, err
-}
-
-// unquote returns what a valid JSON string stands for.
-func unquote(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	text, _ := jsontext.AppendUnquote(nil, quoted) // it has been read, and so is a string
-	return string(text)
 }
 
 // Append appends the JSON text of a value, without escapes for HTML, the fields of objects

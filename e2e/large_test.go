@@ -77,6 +77,10 @@ func TestLargeNamespacesTakeTheProcessNotPastItsMemory(t *testing.T) {
 	began := time.Now()
 	names := newLargeNamespaces(t, count, "fluent-bit")
 	last := &namespace{name: names[count-1], client: client}
+	eventually(t, 5*soon, func() error { // the controller manager takes long for so many large namespaces
+		_, err := client.CoreV1().ServiceAccounts(last.name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
 	injects(t, last, "fluent-bit")
 	time.Sleep(settling) // the garbage of it all
 	met("made while it runs", replica.PID, began)

@@ -90,9 +90,8 @@ func (g *certsGround) during(t *testing.T, clients []kubernetes.Interface, do fu
 			l.end()
 			for what, times := range l.counts() {
 				tried += times
-				// A replica that has yet to read a change, or has the chart's templates of before, refuses a pod that
-				// another one injected, when it is asked to verify it or is called again. The pod's controller tries
-				// again.
+				// A replica that has another version of a required template refuses the pod, on a further call or at
+				// verification. The pod's controller tries again.
 				if strings.HasPrefix(stream, "stream-required") && strings.Contains(what, "template changing: ") ||
 					stream == "stream-of-chart" && strings.Contains(what, "template of-chart: ") {
 					behind += times

@@ -225,6 +225,27 @@ func TestWhatFitsNoPodIsTheTemplatesFaultAndWhatIsMalformedThePods(t *testing.T)
 	}
 }
 
+// A required template's copy of the writers is its own, however many copies there are.
+func TestCopiesOfWritersAreIndependent(t *testing.T) {
+	path := (*podschema.Path)(nil).Field("spec").Field("hostname")
+	w := &merge.Writers{}
+	for range 3 {
+		w.Add("before", nil)
+	}
+	copies := map[string]*merge.Writers{"a": w.Copy(), "b": w.Copy()}
+	for name, c := range copies {
+		c.Add(name, []merge.Write{{Path: path, Effect: merge.Added, Value: "x"}})
+	}
+	for name, c := range copies {
+		if got := c.By(path.Segments()); got != name {
+			t.Errorf("%q, want %q", got, name)
+		}
+	}
+	if got := w.By(path.Segments()); got != "" {
+		t.Errorf("the writers that were copied have %q", got)
+	}
+}
+
 func TestWritersSayWhoWroteAPlaceOrTheWholeAroundIt(t *testing.T) {
 	o, err := mergeAll(t, fragmenttest.Decode(t, web(", env: [{name: OWN, value: x}]", "")), named("spec: {initContainers: [{name: s, image: s, env: [{name: A, value: x}]}]}", "spec: {initContainers: [{name: s, env: [{name: B, value: x}]}], containers: [{name: web, env: [{name: OWN, value: x}, {name: NEW, value: x}]}]}"))
 	if err != nil {

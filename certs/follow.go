@@ -41,7 +41,7 @@ func followOne[T, L runtime.Object](client kubernetes.Interface, objects lister[
 	f := &followed[T]{key: cache.NewObjectName(namespace, name).String()}
 	var example T
 	f.cache = follow.New(follow.Options{
-		Name: f.key, Example: example, Client: client,
+		Name: f.key, Example: example,
 		List: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return objects.List(ctx, only(opts))
 		},

@@ -23,6 +23,7 @@ type reason struct {
 var (
 	owners    = reason{"an event needs an owner that exists", "read them"}
 	workloads = reason{"`get`: an event needs an owner that exists. `list`: which workloads name a template (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
+	templated = reason{"which workloads name a template (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
 	bundle    = reason{"the caBundle, by which API servers verify Pillion", "all that an admin can. The policy leaves the caBundle: pods are bare then, or refused where enforced"}
 )
 
@@ -46,8 +47,8 @@ var reasons = map[string]reason{
 	"replicasets":                       owners,
 	"statefulsets":                      workloads,
 	"jobs":                              workloads,
-	"deployments":                       workloads,
-	"cronjobs":                          workloads,
+	"deployments":                       templated,
+	"cronjobs":                          templated,
 	"pods":                              {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
 	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
 	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},

@@ -212,7 +212,7 @@ func worstTemplate(namespace string, i, round int) []byte {
 		var variables []any
 		for v := range 4 {
 			// As many nested loops as the language has, over a list as long as the text allows.
-			list := "[" + strings.Repeat("1,", 60) + fmt.Sprint(round, "]")
+			list := "[" + strings.Repeat("1,", 30) + fmt.Sprint(round, "]")
 			variables = append(variables, map[string]any{"name": fmt.Sprint("v", v), "expression": list + ".map(a, " + "[" + strings.Repeat("1,", 200) + "1].map(b, a * b)).size()"})
 		}
 		spec["variables"] = variables
@@ -221,7 +221,7 @@ func worstTemplate(namespace string, i, round int) []byte {
 		loop := fmt.Sprintf("%s.split('').all(a, a != '%d')", text, round)
 		conditions(loop, loop, loop)
 	case 3: // a regular expression of as many instructions as a template may have, often
-		conditions(fmt.Sprintf("lists.range(9).filter(i, %s.matches('(a?){240}%d')).size() == 0", text, round%10))
+		conditions(fmt.Sprintf("lists.range(9).filter(i, %s.matches('(a?){60}%d')).size() == 0", text, round%10))
 	case 4:
 		spec["description"] = "x"
 		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 1_300_000)}}}

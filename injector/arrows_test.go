@@ -88,9 +88,8 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 		"templates/directive": {"templates/nearest", "templates/podschema", "templates/rawjson"},
 		"templates/fragment":  {"templates/directive", "templates/podschema", "templates/rawjson"},
 		"templates/expression": {
-			"templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/regexps", "templates/show", "templates/v1alpha1",
+			"templates/manifest", "templates/nearest", "templates/param", "templates/podschema", "templates/rawjson", "templates/show", "templates/v1alpha1",
 		},
-		"templates/regexps":   {},
 		"templates/podschema": {"templates/rawjson"},
 		"templates/rawjson":   {},
 	} {

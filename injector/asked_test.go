@@ -19,7 +19,7 @@ func TestAPodThatAsksInVainGetsAWarning(t *testing.T) {
 	for _, c := range []struct{ asks, namespace, warning string }{
 		{"+nothing", "shop", "NothingToInject: without nothing: " + reason.NothingToInject.Sentence()},
 		{"+equal", "shop", ""},
-		{"nothing,equal", "kube-system", "NamespaceExcluded: without equal: "},
+		{"nothing,equal", "kube-system", "NamespaceExcluded: nothing is injected, whatever pillion.dev/inject says"},
 		{"false", "kube-system", ""},
 		{"", "shop", ""},
 	} {

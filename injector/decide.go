@@ -1,6 +1,8 @@
 package injector
 
 import (
+	"slices"
+
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -12,22 +14,46 @@ func (p *Pipeline) disabled(ns templates.Namespace) bool {
 	return ns.Labels[p.injectionKey] == templates.InjectionDisabled
 }
 
-// catalog is the set in force as the decision sees it.
-type catalog struct{ *templates.Set }
+// decide chooses among the templates, by the annotations and labels of the base pod. Required
+// templates see the labels of the pod as it is.
+func (c *call) decide(base map[string]any, labels map[string]string) policy.Decision {
+	r, p := c.request, c.pipeline
+	request := policy.Request{
+		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		PodAnnotations: stringMap(annotationsOf(base)), PodLabels: podLabels(base), RequiredPodLabels: labels,
+		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
+		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Explain: r.Explain,
+	}
+	for _, canary := range r.Templates.Canaries() {
+		if request.Canaries == nil {
+			request.Canaries = map[string]string{}
+		}
+		request.Canaries[canary.Name] = canary.Of
+	}
+	entries := r.Templates.Entries()
+	all := make([]policy.Template, len(entries))
+	for i := range entries {
+		all[i] = c.facts(&entries[i], labels)
+	}
+	return policy.Decide(request, all)
+}
 
-func (c catalog) At(place int) policy.Template {
-	e := c.Set.At(place)
-	t := policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Suspended: e.Suspended(), Required: e.Required(), Exceptions: e.Exceptions()}
+// facts returns a template as the decision sees it.
+func (c *call) facts(e *templates.Entry, labels map[string]string) policy.Template {
+	t := policy.Template{Name: e.Name, Namespaced: e.Namespace != "", Available: e.AvailableTo(c.request.Namespace.Labels)}
 	if e.Template == nil {
 		t.Broken = e.Err
 	}
-	if known := e.Known(); known != nil {
-		t.Audience, t.SkipBroken = known, known.Spec().OnError == v1alpha1.ErrorSkip && !t.Required
+	known := e.Known()
+	if known == nil {
+		return t
+	}
+	spec := known.Spec()
+	t.Suspended, t.Required, t.InjectByDefault = spec.Suspend, spec.Required, spec.InjectByDefault
+	t.SkipBroken = spec.OnError == v1alpha1.ErrorSkip && !spec.Required
+	t.Namespaces, t.Pods, _ = known.Match()
+	if exception := known.Exceptions().Find(c.request.Namespace.Labels, labels); exception != nil {
+		t.Exception = &policy.Exception{Name: exception.Name, Why: exception.Sentence(c.request.Now), Ended: exception.Ended(c.request.Now)}
 	}
 	return t
-}
-
-func (c catalog) CanaryOf(name string) (string, bool) {
-	canary, ok := c.Canary(name)
-	return canary.Of, ok
 }

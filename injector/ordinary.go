@@ -69,18 +69,18 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 	a := applied{hidden: hiddenItems(base, stripped), pod: stripped, writers: &merge.Writers{}, wanted: &apply.Wanted{Pod: stripped}}
 	a.sidecars = sidecars{map[string]bool{}, map[string]map[string]any{}}
 	labels := podLabels(a.pod)
-	for _, name := range decision.Inject {
-		if decision.Required[name] {
+	for _, choice := range decision.Inject {
+		if choice.Required {
 			continue
 		}
-		entry, _ := c.request.Templates.Get(name)
-		if decision.Late[name] && !selects(entry, labels) {
+		name, entry := choice.Template, c.request.Templates.Entries()[choice.Place]
+		if choice.Late && !selects(entry, labels) {
 			if c.request.Explain {
 				a.turns = append(a.turns, turn{outcome: TemplateOutcome{Name: name, Code: reason.NotRequested, Why: reason.NotRequested.Sentence()}})
 			}
 			continue
 		}
-		t, result, err := c.turn(base, a, entry, decision.Asked[name])
+		t, result, err := c.turn(base, a, entry, choice.Asked)
 		if err != nil {
 			return applied{}, err
 		}
@@ -108,8 +108,8 @@ func selects(entry templates.Entry, podLabels map[string]string) bool {
 // own returns the containers and volumes of the templates that are required of a pod by its labels.
 func (c *call) own(pod map[string]any) []required.Own {
 	var own []required.Own
-	for _, place := range c.request.Templates.Required() {
-		if e := c.request.Templates.At(place); c.requiredIn(e) && selects(e, podLabels(pod)) {
+	for _, e := range c.request.Templates.Required() {
+		if c.requiredIn(e) && selects(e, podLabels(pod)) {
 			own = append(own, c.request.Templates.Own(e, c.request.Now))
 		}
 	}
@@ -126,7 +126,7 @@ func (c *call) requiredIn(e templates.Entry) bool {
 // turn renders a template for the pod as it is by then, and merges it. The result is nil if the template
 // gives the pod nothing.
 func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked bool) (turn, *merge.Result, error) {
-	t, rendered, err := c.render(entry, templates.Input{Pod: a.pod, Author: base, Namespace: c.request.Namespace, Sidecar: a.sidecars.has}, asked)
+	t, rendered, err := c.render(entry, templates.Input{Pod: a.pod, Author: base, Namespace: c.request.Namespace, Budget: c.budget, Sidecar: a.sidecars.has}, asked)
 	if err != nil || rendered == nil || rendered.Fragment == nil {
 		return t, nil, err
 	}

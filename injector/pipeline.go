@@ -2,7 +2,6 @@ package injector
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -211,7 +210,7 @@ type Decided struct {
 func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
 	c := p.begin(context.Background(), r)
 	a := c.decided()
-	if n := len(a.decision.Inject) - len(a.decision.Late); n > 0 || !a.record.Empty() && c.request.RequiredHere() {
+	if n := a.decision.Count(); n > 0 || !a.record.Empty() && c.request.RequiredHere() {
 		return Outcome{}, &Decided{Templates: max(n, 1), answer: a}
 	}
 	return c.conclude(a), nil
@@ -227,7 +226,7 @@ func (p *Pipeline) InjectDecided(ctx context.Context, r Request, d *Decided) (Ou
 
 // RequiredHere reports whether a required template selects the pod's namespace, whatever
 // the pod's labels are.
-func (r Request) RequiredHere() bool { return r.Templates.RequiredIn(r.Namespace.Labels) }
+func (r Request) RequiredHere() bool { return r.Templates.VerifiedIn(r.Namespace) }
 
 // Asked returns what a namespace's annotation means by itself, for pods that say nothing:
 // refusals and warnings, as far as they need no pod. It injects nothing.
@@ -261,6 +260,8 @@ type call struct {
 	// updates is set for a running pod that is compared as if it was created: a validation that is false
 	// hides nothing of it.
 	updates bool
+	// budget is what the expressions of all templates may cost together.
+	budget *templates.Budget
 }
 
 func (p *Pipeline) begin(ctx context.Context, r Request) *call {
@@ -268,19 +269,7 @@ func (p *Pipeline) begin(ctx context.Context, r Request) *call {
 	if r.Now.IsZero() {
 		r.Now = p.config.Now()
 	}
-	return &call{progress: p.progress(ctx), pipeline: p, request: r}
-}
-
-// decide chooses among the templates, by the annotations and labels of the base pod. Required
-// templates see the labels of the pod as it is.
-func (c *call) decide(base map[string]any, labels map[string]string) policy.Decision {
-	r, p := c.request, c.pipeline
-	return policy.Decide(policy.Request{
-		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
-		PodAnnotations: stringMap(annotationsOf(base)), PodLabels: podLabels(base), RequiredPodLabels: labels,
-		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
-		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Now: r.Now, Explain: r.Explain,
-	}, catalog{r.Templates})
+	return &call{progress: p.progress(ctx), pipeline: p, request: r, budget: &templates.Budget{}}
 }
 
 // answer has what the steps say of a request. conclude combines them.

@@ -51,10 +51,9 @@ func (c *call) requiredHere(base, pod map[string]any, decision policy.Decision) 
 			refusals = append(refusals, o)
 		}
 	}
-	for _, name := range decision.Inject {
-		if decision.Required[name] {
-			entry, _ := c.request.Templates.Get(name)
-			entries = append(entries, entry)
+	for _, choice := range decision.Inject {
+		if choice.Required {
+			entries = append(entries, c.request.Templates.Entries()[choice.Place])
 		}
 	}
 	return entries, refusals
@@ -70,23 +69,17 @@ func (c *call) requireHere(base, pod map[string]any, decision policy.Decision, a
 			return r, err
 		}
 		more, refused := c.requiredHere(base, r.Pod, decision)
-		more = slices.DeleteFunc(more, func(e templates.Entry) bool {
-			return slices.ContainsFunc(entries, func(o templates.Entry) bool { return o.Name == e.Name })
+		more = append(more, entries...)
+		// A template that is required for the labels that came stays, though another one deselects it: so this ends.
+		all := slices.DeleteFunc(c.request.Templates.Required(), func(e templates.Entry) bool {
+			return !slices.ContainsFunc(more, func(o templates.Entry) bool { return o.Name == e.Name })
 		})
-		if len(more) == 0 && len(refused) <= len(refusals) {
+		if len(all) == len(entries) && len(refused) <= len(refusals) {
 			r.refusals = append(r.refusals, refusals...)
 			return r, nil
 		}
-		// One that is required for the labels that came stays, though another one deselects it: so this ends.
-		entries, refusals = append(entries, more...), refused
-		slices.SortFunc(entries, c.byPlace)
+		entries, refusals = all, refused
 	}
-}
-
-func (c *call) byPlace(a, b templates.Entry) int {
-	i, _ := c.request.Templates.Place(a.Name)
-	j, _ := c.request.Templates.Place(b.Name)
-	return i - j
 }
 
 // require asks what required templates add to a pod, and what contradicts them. It never reads the
@@ -128,7 +121,7 @@ func (c *call) require(base, pod map[string]any, entries []templates.Entry, a ap
 // whether a container is a sidecar of a template that is not required.
 func (c *call) requiredTemplates(base map[string]any, entries []templates.Entry, turns []turn, isSidecar func(map[string]any) bool) []required.Template {
 	rendered := map[string]bool{} // the sidecars of required templates
-	in := templates.Input{Author: base, Namespace: c.request.Namespace, IgnoreValidations: c.updates, Sidecar: func(container map[string]any) bool {
+	in := templates.Input{Author: base, Namespace: c.request.Namespace, IgnoreValidations: c.updates, Budget: c.budget, Sidecar: func(container map[string]any) bool {
 		return rendered[nameOf(container)] || isSidecar(container)
 	}}
 	all := make([]required.Template, len(entries))

@@ -115,8 +115,7 @@ func mapOf(v any) map[string]any { m, _ := v.(map[string]any); return m }
 // twins returns templates that inject the same as required ones, into whatever pod asks for it.
 func twins(t *rapid.T, set *templates.Set) *templates.Set {
 	var entries []templates.Entry
-	for _, place := range set.Required() {
-		e := set.At(place)
+	for _, e := range set.Required() {
 		manifest, _ := json.Marshal(map[string]any{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": map[string]any{"name": e.Name},
 			"spec": map[string]any{"match": map[string]any{"podSelector": map[string]any{}}, "inject": json.RawMessage(e.Template.Spec().Inject)}})
 		template, _, err := templates.Compile(manifest, templates.Options{ForeignSidecars: []string{}})
@@ -138,8 +137,8 @@ func withoutOwn(set *templates.Set, pod map[string]any) (map[string]any, map[str
 		var left []any
 		for _, item := range itemsOf(pod, list) {
 			is := false
-			for _, place := range set.Required() {
-				o := set.Own(set.At(place), time.Time{})
+			for _, e := range set.Required() {
+				o := set.Own(e, time.Time{})
 				is = is || list == "volumes" && o.Volume(nameOf(item)) || list != "volumes" && o.Container(list, nameOf(item))
 			}
 			if is {

@@ -51,8 +51,7 @@ func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
 		others := resized || slices.ContainsFunc(changed, func(one container) bool { return !own.Named(nameOf(one.value)) })
 		return judgedAlready(before, after, t) || t.Code != reason.RequiredMissing && !others // [call.named] judges the template's own
 	})
-	for _, place := range r.Templates.Required() {
-		e := r.Templates.At(place)
+	for _, e := range r.Templates.Required() {
 		if !c.requiredIn(e) {
 			continue
 		}
@@ -72,8 +71,7 @@ func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
 func (c *call) requiredOfUpdated() []templates.Entry {
 	r := c.request
 	var entries []templates.Entry
-	for _, place := range r.Templates.Required() {
-		e := r.Templates.At(place)
+	for _, e := range r.Templates.Required() {
 		if !c.requiredIn(e) {
 			continue
 		}
@@ -219,8 +217,7 @@ func changedContainers(r Request) []container {
 // files, and so can change what it does.
 func (c *call) entered(changed []container) []TemplateOutcome {
 	var refusals []TemplateOutcome
-	for _, place := range c.request.Templates.Required() {
-		e := c.request.Templates.At(place)
+	for _, e := range c.request.Templates.Required() {
 		if !c.requiredIn(e) {
 			continue
 		}

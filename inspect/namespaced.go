@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,7 +19,7 @@ import (
 // NamespacedTemplates returns the set with the templates of namespaces, each namespace read with the
 // user's rights when it is first looked at.
 func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, compile templates.Options) *templates.Set {
-	return set.ReadingNamespaces(func(namespace string) []templates.Entry {
+	read := func(namespace string) []templates.Entry {
 		list, err := c.Objects.Resource(resourceOf(compile.Prefix, v1alpha1.Version, store.NamespacedResource)).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil // the CRD is not installed
@@ -31,6 +32,16 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 		}
 		c.unread.Store(namespace, err)
 		return nil
+	}
+	var mu sync.Mutex
+	own := map[string][]templates.Entry{}
+	return set.WithNamespaces(func(namespace string) []templates.Entry {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := own[namespace]; !ok {
+			own[namespace] = read(namespace)
+		}
+		return own[namespace]
 	})
 }
 
@@ -52,18 +63,18 @@ func (c *Cluster) ownObjects(ctx context.Context, prefix string) (map[string][]u
 }
 
 // OwnTemplates reads the templates that all namespaces have of their own.
-func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (map[string]*templates.NamespaceTemplates, error) {
+func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (map[string][]templates.Entry, error) {
 	objects, err := c.ownObjects(ctx, compile.Prefix)
 	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
 		return nil, err
 	}
-	all := map[string]*templates.NamespaceTemplates{}
+	all := map[string][]templates.Entry{}
 	for namespace, of := range objects {
 		entries, err := store.CompileNamespace(of, compile)
 		if err != nil {
 			return nil, fmt.Errorf("compiling the templates of namespace %s itself: %w", namespace, err)
 		}
-		all[namespace] = templates.NewNamespaceTemplates(entries)
+		all[namespace] = entries
 	}
 	return all, nil
 }

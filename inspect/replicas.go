@@ -194,9 +194,6 @@ func Problems(namespace string, all []state.Replica) []string {
 		}
 	}
 	for _, a := range all {
-		if a.Unauthorized {
-			lines = append(lines, fmt.Sprintf("failing: %s: the API server does not accept its token, so it injects pods and writes nothing; for the cause run: pillion check", a.Name))
-		}
 		for _, p := range a.Problems() {
 			lines = append(lines, fmt.Sprintf("failing: %s: %s; its log says why", a.Name, p))
 		}

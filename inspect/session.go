@@ -79,12 +79,9 @@ func (s *Session) Unasked() []error {
 			mistakes = append(mistakes, fmt.Errorf("canary %s: %w", c.Name, c.Unusable))
 		}
 	}
-	all := s.Templates.Namespaces()
-	for _, namespace := range slices.Sorted(maps.Keys(all)) {
-		for _, e := range all[namespace].Entries() {
-			if e.Err != nil && !s.told[e.Name] {
-				mistakes = append(mistakes, e.Err)
-			}
+	for _, e := range s.Templates.Namespaced() {
+		if e.Err != nil && !s.told[e.Name] {
+			mistakes = append(mistakes, e.Err)
 		}
 	}
 	return mistakes

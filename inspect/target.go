@@ -115,8 +115,8 @@ func (c *Cluster) About(ctx context.Context, settings Settings, arg, namespace s
 // TemplateNames lists the names of templates for a message.
 func TemplateNames(set *templates.Set) string {
 	var names []string
-	for place := range set.Len() {
-		names = append(names, set.At(place).Name)
+	for _, e := range set.Entries() {
+		names = append(names, e.Name)
 	}
 	if len(names) == 0 {
 		return "none"

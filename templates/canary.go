@@ -272,23 +272,16 @@ func (s *Set) HashOf(e Entry) string {
 	return t.Hash()
 }
 
-// CanariesOf returns the canaries of a stable template, by name. The caller must not change the
-// slice.
-func (s *Set) CanariesOf(stable string) []Canary { return s.byStable[stable] }
-
-// pair brings the canaries together with their stable templates.
-func (s *Set) pair(entries []Entry) {
-	for _, e := range entries {
-		of, _ := e.ofCanary()
-		stable, found := s.Get(of)
-		c := canaryOf(e, of, stable, found)
-		s.canaries = append(s.canaries, c)
-		if found {
-			if s.byStable == nil {
-				s.byStable = map[string][]Canary{}
-			}
-			s.byStable[of] = append(s.byStable[of], c)
-		}
-		s.reads.addCanary(c)
+// CanariesOf returns the canaries of a stable template that is in the set, by name.
+func (s *Set) CanariesOf(stable string) []Canary {
+	if _, ok := s.Get(stable); !ok {
+		return nil
 	}
+	var all []Canary
+	for _, c := range s.canaries {
+		if c.Of == stable {
+			all = append(all, c)
+		}
+	}
+	return all
 }

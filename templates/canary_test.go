@@ -62,7 +62,7 @@ func TestACanaryHasWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
 func TestACanaryIsPairedWithItsStableTemplate(t *testing.T) {
 	promoted := templatestest.Compile(t, strings.ReplaceAll(canaryStable, "logs:1", "logs:2"))
 	set := templatestest.Set(t, canaryOf("canary: {of: logs, percent: 100}\n  verify: {images: ['logs:*']}"), canaryStable)
-	if _, ok := set.Get("logs-next"); ok || set.Len() != 1 || len(set.All()) != 2 {
+	if _, ok := set.Get("logs-next"); ok || len(set.Entries()) != 1 || len(set.All()) != 2 {
 		t.Errorf("pods can ask for the canary: %v", set.All())
 	}
 	canaries := set.CanariesOf("logs")

@@ -20,7 +20,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/rawjson"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -62,9 +61,7 @@ type Template struct {
 
 	availableTo, matchNamespace, matchPod labels.Selector
 	exceptions                            Exceptions
-	// namespaceKeys are what expressions read of namespaces.
-	namespaceKeys expression.NamespaceKeys
-	verify        Verify
+	verify                                Verify
 
 	parameters  *param.Set
 	names       *expression.Names
@@ -88,7 +85,7 @@ type compiler struct {
 	warnings []Warning
 	env      *expression.Environment
 	spec     *v1alpha1.SidecarTemplateSpec
-	regexps  *regexps.Bounds
+	regexps  *param.Patterns
 }
 
 var templateName = regexp.MustCompile(`\A[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\z`)
@@ -200,7 +197,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	t.name, _ = metadata["name"].(string)
 	c.source.Keys(c.problemAt, c.warn)
 	c.header(object, t)
-	c.regexps = regexps.For(t.scope.Namespaced)
+	c.regexps = &param.Patterns{Namespaced: t.scope.Namespaced}
 	if !templateName.MatchString(t.name) {
 		c.problem((*manifest.Path)(nil).Fields("metadata", "name"), fmt.Sprintf("must be a DNS label: lower case letters, digits and -; got %s", show.Value(t.name)))
 		t.name = ""
@@ -444,7 +441,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.Path) {
 	var err error
 	c.env, err = expression.NewEnvironment(expression.Template{
-		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields, Patterns: c.regexps, Namespaced: t.scope.Namespaced,
+		Parameters: t.spec.Parameters, Values: values, AllowUnknownFields: t.spec.AllowUnknownFields, Patterns: c.regexps,
 		Problem: func(at expression.Place, message string) { c.problemAt(at.At, at.Line, message) },
 		Warn:    func(at expression.Place, message string) { c.warn(at.At, message) },
 	})
@@ -458,7 +455,6 @@ func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.
 	c.validations(t, at.Field("validations"))
 	c.fragment(t, at.Field("inject"))
 	c.files(t, at.Field("files"))
-	t.namespaceKeys = c.env.Namespace()
 }
 
 var variableName = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_]*\z`)

@@ -56,7 +56,7 @@ func TestAVariableThatReadsTheContainerIsReadWhereThereIsOne(t *testing.T) {
 // A variable that many items read is evaluated once for the pod, and one that reads the
 // container once for each container: what it costs says so.
 func TestVariablesAreEvaluatedOnceForWhatTheyRead(t *testing.T) {
-	const dear = "lists.range(2000).map(i, i + 1).size()"
+	const dear = "lists.range(400).map(i, i + 1).size()"
 	spec := func(of string, items int) string {
 		s := fmt.Sprintf("variables: [{name: v, expression: \"%s\"}]\ninject:\n  spec:\n    containers:\n", fmt.Sprintf(of, dear))
 		for i := range items {
@@ -88,7 +88,7 @@ func TestVariablesAreEvaluatedOnceForWhatTheyRead(t *testing.T) {
 
 // A variable that fails is evaluated once as well, however often its error is caught.
 func TestAVariableThatFailsIsEvaluatedOnce(t *testing.T) {
-	tmpl := compiled(t, `variables: [{name: bad, expression: "lists.range(2000).map(i, pod.spec.containers[9 + i].name == '')[0]"}]
-inject: {spec: {hostNetwork: "${lists.range(2000).exists(i, variables.bad || i == 1999)}"}}`)
+	tmpl := compiled(t, `variables: [{name: bad, expression: "lists.range(900).map(i, pod.spec.containers[9 + i].name == '')[0]"}]
+inject: {spec: {hostNetwork: "${lists.range(900).exists(i, variables.bad || i == 899)}"}}`)
 	wantFragment(t, rendered(t, tmpl, Input{Pod: onePod(t, nil)}).Fragment, `{"spec":{"hostNetwork":true}}`)
 }

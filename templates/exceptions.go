@@ -36,6 +36,14 @@ func (e Exception) String() string {
 	return fmt.Sprintf("until %s by the exception %s: %s", e.Until.UTC().Format(time.RFC3339), e.Name, e.Reason)
 }
 
+// Sentence says for people that the exception selects a pod, at a time.
+func (e Exception) Sentence(now time.Time) string {
+	if e.Ended(now) {
+		return "it was excepted " + e.String()
+	}
+	return "it is required here, and the pod is excepted " + e.String()
+}
+
 // Exceptions are those of one template.
 type Exceptions []Exception
 
@@ -50,20 +58,6 @@ func (all Exceptions) Find(namespace, pod map[string]string) *Exception {
 	return last
 }
 
-// Excepted returns the name of the exception that selects a pod and ends last, with a sentence
-// for people. It reports whether the exception is in force: a template with one is neither
-// required of the pod nor matches it. The name is empty if no exception selects the pod.
-func (all Exceptions) Excepted(namespace, pod map[string]string, now time.Time) (exception, why string, ok bool) {
-	e := all.Find(namespace, pod)
-	switch {
-	case e == nil:
-		return "", "", false
-	case e.Ended(now):
-		return e.Name, "it was excepted " + e.String(), false
-	}
-	return e.Name, "it is required here, and the pod is excepted " + e.String(), true
-}
-
 // Exceptions returns the template's exceptions, in the manifest's order, ended ones included. The
 // caller must not change them.
 func (t *Template) Exceptions() Exceptions { return t.exceptions }
@@ -74,19 +68,6 @@ func (e Entry) Exceptions() Exceptions {
 		return t.exceptions
 	}
 	return nil
-}
-
-// EndedBetween reports whether an exception of the set ended after the first time, and at the
-// second one at the latest.
-func (s *Set) EndedBetween(first, second time.Time) bool {
-	for _, place := range s.required {
-		for _, e := range s.entries[place].Exceptions() {
-			if e.Ended(second) && !e.Ended(first) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // mostExceptions is how many exceptions a template has at most, as in the CRD.

@@ -29,3 +29,7 @@ func StatusKey(prefix string) string { return cmp.Or(prefix, DefaultPrefix) + "/
 func HashLabel(prefix, template string) string {
 	return template + "." + cmp.Or(prefix, DefaultPrefix) + "/hash"
 }
+
+// RequiredLabel returns the key of the label that Pillion keeps on the namespaces that a
+// required template selects. No namespace selector of a template may name it.
+func RequiredLabel(prefix string) string { return cmp.Or(prefix, DefaultPrefix) + "/required" }

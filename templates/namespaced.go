@@ -8,11 +8,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -65,130 +63,7 @@ func (c *compiler) namespacedFields(raw any, at *manifest.Path) {
 	}
 }
 
-// NamespaceTemplates are the templates of one namespace. They are immutable.
-type NamespaceTemplates struct {
-	entries []Entry
-
-	mu sync.Mutex
-	// combined is what [Set.In] returned last, and of the set that it was asked of.
-	combined, of *Set
-}
-
-// NewNamespaceTemplates returns the templates of one namespace. Of several with one name the last
-// counts.
-func NewNamespaceTemplates(entries []Entry) *NamespaceTemplates {
-	return &NamespaceTemplates{entries: slices.Clone(entries)}
-}
-
-// Entries returns the templates, also those whose name a template of the cluster has. The caller
-// may change the slice.
-func (n *NamespaceTemplates) Entries() []Entry {
-	if n == nil {
-		return nil
-	}
-	return slices.Clone(n.entries)
-}
-
-// WithNamespaces returns the set with other templates of namespaces, by the namespaces' names. The
-// caller must not change the map afterwards.
-func (s *Set) WithNamespaces(all map[string]*NamespaceTemplates) *Set {
-	copied := *s.origin
-	copied.namespaces = all
-	return &copied
-}
-
-// WithCluster returns the set with other templates of the cluster, and the same of namespaces.
-func (s *Set) WithCluster(entries []Entry) *Set {
-	copied := *newSet(entries)
-	copied.namespaces, copied.reading = s.namespaces, s.reading
-	return &copied
-}
-
-// reading reads the templates of namespaces when they are first asked for.
-type reading struct {
-	read func(namespace string) []Entry
-	mu   sync.Mutex
-	done map[string]*NamespaceTemplates
-}
-
-func (r *reading) of(namespace string) *NamespaceTemplates {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n, ok := r.done[namespace]
-	if !ok {
-		n = NewNamespaceTemplates(r.read(namespace))
-		r.done[namespace] = n
-	}
-	return n
-}
-
-// ReadingNamespaces returns the set with templates of namespaces that are read once each, when
-// [Set.In] is first asked for the namespace. It is for commands, which look at few namespaces.
-func (s *Set) ReadingNamespaces(read func(namespace string) []Entry) *Set {
-	copied := *s.origin
-	copied.reading = &reading{read: read, done: map[string]*NamespaceTemplates{}}
-	return &copied
-}
-
-// ErrUnread is the [Entry.Err] of a template of a namespace that is there and was not read yet.
-var ErrUnread = errors.New("it has not been read yet; create the pod again in some seconds")
-
-// Unread reports whether a set that [Set.In] returned has templates of the namespace that were not
-// read yet, so that it is not known which pods they are for.
-func (s *Set) Unread() bool {
-	return s.own != nil && slices.ContainsFunc(s.own.entries, func(e Entry) bool { return errors.Is(e.Err, ErrUnread) })
-}
-
-// Namespaces returns the templates that namespaces have of their own, by the namespaces' names. The
-// caller must not change the map.
-func (s *Set) Namespaces() map[string]*NamespaceTemplates { return s.namespaces }
-
-// In returns the set that counts for a namespace: that of the cluster, and after it the
-// namespace's own templates. A name that a template of the cluster has is the cluster's. It is made
-// when it is first asked for, and takes no more than the namespace's own templates.
-func (s *Set) In(namespace string) *Set {
-	n := s.namespaces[namespace]
-	if n == nil && s.reading != nil {
-		n = s.reading.of(namespace)
-	}
-	if n == nil || len(n.entries) == 0 {
-		return s
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.of != s.origin {
-		n.combined, n.of = s.with(n.entries), s.origin
-	}
-	return n.combined
-}
-
-// with returns the set for a namespace that has entries of its own.
-func (s *Set) with(entries []Entry) *Set {
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { _, shadowed := s.Find(e.Name); return shadowed })
-	combined := *s.origin
-	combined.origin, combined.namespaces, combined.reading, combined.own = &combined, nil, nil, newSet(entries)
-	combined.defaults = combined.following(slices.Clone(s.defaults), combined.own.defaults)
-	combined.reads = s.reads.and(combined.own.reads)
-	return &combined
-}
-
-// following adds places of the namespace's own entries to places of the cluster's.
-func (s *Set) following(places, own []int) []int {
-	for _, place := range own {
-		places = append(places, len(s.entries)+place)
-	}
-	return places
-}
-
-// and returns what both read.
-func (r *NamespaceReads) and(other *NamespaceReads) *NamespaceReads {
-	return &NamespaceReads{
-		selected: r.selected.Union(other.selected), labels: r.labels.Union(other.labels), annotations: r.annotations.Union(other.annotations),
-		whole: r.whole || other.whole,
-	}
-}
-
-// WorkPerExpression is how many bytes an expression takes compiled, as a program.
+// WorkPerExpression is how many bytes an expression takes compiled, about.
 const WorkPerExpression = 24 << 10
 
 // workPerByte is how many bytes the rest of a template takes for each of its text.
@@ -197,20 +72,13 @@ const workPerByte = 8
 // Cost returns how many bytes a manifest or spec takes compiled, about.
 func Cost(text []byte) int64 { return Work(text) + workPerByte*int64(len(text)) }
 
-// Work returns how many bytes the expressions of a manifest or spec take compiled, about. One with
-// regular expressions takes as much more as those of a template of a namespace may take together.
+// Work returns how many bytes the expressions of a manifest or spec take compiled, about.
 func Work(text []byte) int64 {
 	n := 0
 	for _, begin := range []string{"${", `"expression"`, `"messageExpression"`, `"$if"`, `"$for"`, `"$each"`} {
 		n += bytes.Count(text, []byte(begin))
 	}
-	work := int64(min(n, expression.MaxExpressions)) * WorkPerExpression
-	for _, begin := range []string{`"pattern"`, "matches", "find"} {
-		if bytes.Contains(text, []byte(begin)) {
-			return work + regexps.NamespacedSize*regexps.BytesOfOne
-		}
-	}
-	return work
+	return int64(min(n, expression.MaxExpressions)) * WorkPerExpression
 }
 
 // What the templates of one namespace may be: each spec's bytes as JSON, and the [Cost] of all.

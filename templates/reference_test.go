@@ -107,8 +107,8 @@ func fieldsPage(t *testing.T) string {
 		name  string
 		value int
 	}{
-		{"cost of one evaluation of one expression, in CEL's unit", expression.MaxCost},
-		{"cost of all evaluations and repetitions for one pod", expression.MaxRunCost},
+		{"cost of one evaluation of one expression, in CEL's unit", expression.MaxExpressionCost},
+		{"cost of all evaluations and repetitions of all templates for one pod", expression.MaxCost},
 		{"repetitions of one `$for`", expression.MaxIterations},
 		{"bytes of the fragment for one pod", expression.MaxBytes},
 		{"bytes of a manifest", manifest.MaxBytes},

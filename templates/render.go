@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ type Input struct {
 	// Author is the pod as its author wrote it, whose annotations set parameters. Nil is Pod.
 	Author    map[string]any
 	Namespace Namespace
+	// Budget is what the expressions of all templates of a review cost together. Nil is for this render alone.
+	Budget *Budget
 	// Sidecar reports whether a container is another template's sidecar, and not the app's. Nil: none is.
 	Sidecar func(container map[string]any) bool
 	// IgnoreValidations renders the fragment also where validations are false.
@@ -63,6 +66,10 @@ func (in Input) annotations() param.Annotations {
 	}
 	return param.Annotations{Namespace: in.Namespace.Annotations, Pod: pod}
 }
+
+// Budget is what the expressions of all templates of a review may cost together. The zero value is unspent. Not
+// for more than one goroutine.
+type Budget = expression.Budget
 
 // Rendered is a template rendered for one pod.
 type Rendered struct {
@@ -118,7 +125,8 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 // before the fragment is rendered, which may fail for a pod that they keep out.
 func (t *Template) renderWith(ctx context.Context, in Input, params *param.Values) (*Rendered, error) {
 	out := &Rendered{Params: params.ByName, Origins: params.Origins}
-	r := &renderer{template: t, params: params, pod: in.Pod, sidecar: in.Sidecar, run: t.names.Run(ctx, in.Pod, in.Namespace.object(), params.ByName)}
+	run := t.names.Run(ctx, cmp.Or(in.Budget, &expression.Budget{}), in.Pod, in.Namespace.object(), params.ByName)
+	r := &renderer{template: t, params: params, pod: in.Pod, sidecar: in.Sidecar, run: run}
 	s := r.run.Scope()
 	for i, condition := range t.conditions {
 		holds, err := condition.Condition(s)
@@ -136,6 +144,9 @@ func (t *Template) renderWith(ctx context.Context, in Input, params *param.Value
 	}
 	if err == nil && out.Fragment != nil {
 		out.Files, err = r.addFiles(out.Fragment, s)
+	}
+	if err == nil {
+		err = run.End()
 	}
 	if err != nil {
 		return nil, r.error(err)

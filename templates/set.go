@@ -3,9 +3,11 @@ package templates
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -86,66 +88,36 @@ func (e Entry) AvailableTo(namespaceLabels map[string]string) bool {
 	return t == nil || t.AvailableTo(namespaceLabels)
 }
 
-// Set is a snapshot of all templates. It is immutable. The place of an entry is its index
-// in the order of [Set.All]. Canaries have no place: pods cannot ask for them. The templates of
-// namespaces are no entries of it: [Set.In] returns the set that counts for the pods of one namespace.
+// Set is a snapshot of all templates. It is immutable. Canaries are not among its entries: pods cannot ask for
+// them.
 type Set struct {
+	// entries are by order, then name. Those without a good version come last.
 	entries []Entry
-	byName  map[string]int
-	// canaries are by name, byStable has them by the name of the stable template.
+	// canaries are by name.
 	canaries []Canary
-	byStable map[string][]Canary
-	// defaults and required are the places of entries of these kinds, in order.
-	defaults, required []int
-	// matching finds the entries with a match that are not required. Those that are see
-	// other labels of the pod.
-	matching, requiredMatching index
-	// selecting finds all entries with a match by the namespaces that they select, whatever the
-	// pods are.
-	selecting index
-	reads     *NamespaceReads
-	// origin is the set that this one is a copy of, with other namespaces.
-	origin *Set
-	// namespaces have templates of their own. own are those of the namespace that the set is
-	// for; their places follow those of the entries.
-	namespaces map[string]*NamespaceTemplates
-	reading    *reading
-	own        *Set
+	// own returns the templates of a namespace.
+	own func(namespace string) []Entry
+	// namespaced are those that [NewSet] was given, by namespace, then name.
+	namespaced []Entry
 }
 
-// NewSet returns the set of the given entries. Of several with one name and namespace the last
-// counts.
+// NewSet returns the set of the given entries. Of several with one name and namespace the last counts.
 func NewSet(entries []Entry) *Set {
-	var cluster []Entry
-	namespaced := map[string][]Entry{}
+	cluster, namespaced := map[string]Entry{}, map[string][]Entry{}
 	for _, e := range entries {
 		if e.Namespace == "" {
-			cluster = append(cluster, e)
+			cluster[e.Name] = e
 		} else {
-			namespaced[e.Namespace] = append(namespaced[e.Namespace], e)
+			others := slices.DeleteFunc(namespaced[e.Namespace], func(other Entry) bool { return other.Name == e.Name })
+			namespaced[e.Namespace] = append(others, e)
 		}
 	}
-	s := newSet(cluster)
-	if len(namespaced) == 0 {
-		return s
-	}
-	all := map[string]*NamespaceTemplates{}
-	for namespace, own := range namespaced {
-		all[namespace] = NewNamespaceTemplates(own)
-	}
-	return s.WithNamespaces(all)
-}
-
-// newSet returns a set in which all entries are for every namespace.
-func newSet(entries []Entry) *Set {
-	last := map[string]Entry{}
-	for _, e := range entries {
-		last[e.Name] = e
-	}
-	s := &Set{byName: make(map[string]int, len(last))}
-	s.origin = s
+	s := &Set{own: func(namespace string) []Entry { return namespaced[namespace] }, namespaced: slices.Concat(slices.Collect(maps.Values(namespaced))...)}
+	slices.SortFunc(s.namespaced, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	var canaries []Entry
-	for _, e := range last {
+	for _, e := range cluster {
 		if _, ok := e.ofCanary(); ok {
 			canaries = append(canaries, e)
 		} else {
@@ -154,59 +126,89 @@ func newSet(entries []Entry) *Set {
 	}
 	slices.SortFunc(s.entries, compareEntries)
 	slices.SortFunc(canaries, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
-	s.file()
-	s.pair(canaries)
+	for _, e := range canaries {
+		of, _ := e.ofCanary()
+		stable, found := s.Get(of)
+		s.canaries = append(s.canaries, canaryOf(e, of, stable, found))
+	}
 	return s
 }
 
-// file notes how each entry is found.
-func (s *Set) file() {
-	matching, required, selecting := map[int]selected{}, map[int]selected{}, map[int]selected{}
-	s.reads = newNamespaceReads()
-	for place, e := range s.entries {
-		s.byName[e.Name] = place
-		s.reads.add(e)
-		if e.InjectByDefault() {
-			s.defaults = append(s.defaults, place)
-		}
-		if e.Required() {
-			s.required = append(s.required, place)
-		}
-		namespace, pod, ok := e.Match()
-		if !ok {
-			continue
-		}
-		selecting[place] = selected{namespace, labels.Everything()}
-		if e.Required() {
-			required[place] = selected{namespace, pod}
-		} else {
-			matching[place] = selected{namespace, pod}
-		}
-	}
-	s.matching, s.requiredMatching, s.selecting = newIndex(matching), newIndex(required), newIndex(selecting)
-}
-
 func compareEntries(a, b Entry) int {
-	if a.Template == nil || b.Template == nil {
-		if (a.Template == nil) != (b.Template == nil) {
-			if a.Template == nil {
-				return 1
-			}
-			return -1
+	if (a.Template == nil) != (b.Template == nil) {
+		if a.Template == nil {
+			return 1
 		}
+		return -1
+	}
+	if a.Template == nil {
 		return cmp.Compare(a.Name, b.Name)
 	}
 	return cmp.Or(cmp.Compare(a.Template.Order(), b.Template.Order()), cmp.Compare(a.Name, b.Name))
 }
 
-// Get returns the entry of a name, and whether there is one. Canaries are not among them:
-// [Set.Canary] returns those.
+// WithNamespaces returns the set with other templates of namespaces, which a function returns for one namespace.
+// The function may be called by any number of goroutines.
+func (s *Set) WithNamespaces(own func(namespace string) []Entry) *Set {
+	return &Set{entries: s.entries, canaries: s.canaries, own: own}
+}
+
+// In returns the set that is in force for the pods of a namespace: the templates of the cluster and the
+// namespace's own, in one order. A template of the cluster takes the place of one of the namespace with its name.
+func (s *Set) In(namespace string) *Set {
+	own := slices.DeleteFunc(slices.Clone(s.own(namespace)), func(e Entry) bool { _, shadowed := s.Find(e.Name); return shadowed })
+	if len(own) == 0 {
+		return s
+	}
+	all := slices.Concat(s.entries, own)
+	slices.SortStableFunc(all, compareEntries)
+	return &Set{entries: all, canaries: s.canaries, own: func(string) []Entry { return nil }}
+}
+
+// ErrUnread is the [Entry.Err] of a template of a namespace that exists and was not read yet.
+var ErrUnread = errors.New("it has not been read yet; create the pod again in some seconds")
+
+// Unread reports whether the set has templates that were not read yet, so that it is not known which pods they
+// are for.
+func (s *Set) Unread() bool {
+	return slices.ContainsFunc(s.entries, func(e Entry) bool { return errors.Is(e.Err, ErrUnread) })
+}
+
+// Namespaced returns the templates of namespaces that [NewSet] was given, by namespace, then name.
+func (s *Set) Namespaced() []Entry { return s.namespaced }
+
+// Entries returns the entries in the order in which templates are injected: by order, then name, and those
+// without a good version last. The caller must not change the slice.
+func (s *Set) Entries() []Entry { return s.entries }
+
+// All returns the entries, and the canaries behind them. The caller may change the slice.
+func (s *Set) All() []Entry {
+	all := slices.Clone(s.entries)
+	for _, c := range s.canaries {
+		all = append(all, c.Entry)
+	}
+	return all
+}
+
+// Required returns the required entries, in order.
+func (s *Set) Required() []Entry {
+	var required []Entry
+	for _, e := range s.entries {
+		if e.Required() {
+			required = append(required, e)
+		}
+	}
+	return required
+}
+
+// Get returns the entry of a name, and whether there is one. Canaries are not among them: [Set.Canary] returns
+// those.
 func (s *Set) Get(name string) (Entry, bool) {
-	place, ok := s.Place(name)
-	if !ok {
+	i := slices.IndexFunc(s.entries, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
 		return Entry{}, false
 	}
-	return s.At(place), true
+	return s.entries[i], true
 }
 
 // Find returns the entry of a name, a canary or not.
@@ -217,105 +219,39 @@ func (s *Set) Find(name string) (Entry, bool) {
 	return s.Get(name)
 }
 
-// Has reports whether the set has each template in the version of the hash, as a canary or not.
-func (s *Set) Has(hashes map[string]string) bool {
-	for name, hash := range hashes {
-		e, _ := s.Get(name)
-		isCanary := func(c Canary) bool { return c.InForce() && c.Version.Hash() == hash }
-		if (e.Template == nil || e.Template.Hash() != hash) && !slices.ContainsFunc(s.byStable[name], isCanary) {
+// VerifiedIn reports whether final pods of a namespace are verified: a required template
+// selects it. Of a template without a good version the selector counts as far as it is
+// known, since its pods are refused. A suspended template verifies nothing.
+//
+// A namespace without a name is one that the API server has yet to name, from its
+// generateName. The label kubernetes.io/metadata.name then says nothing, and whatever a
+// selector needs of it counts as met.
+func (s *Set) VerifiedIn(namespace Namespace) bool {
+	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Required() && e.mayMatchIn(namespace) })
+}
+
+// MatchedIn reports whether a template in force selects the namespace without being asked
+// for, whatever the labels of its pods are. Suspended templates and required ones do not
+// count: for these there is [Set.VerifiedIn], which also says what a namespace without a
+// name is.
+func (s *Set) MatchedIn(namespace Namespace) bool {
+	return slices.ContainsFunc(s.entries, func(e Entry) bool { return !e.Required() && e.mayMatchIn(namespace) })
+}
+
+// mayMatchIn reports whether the template may match pods of a namespace, which may have yet to get its name.
+func (e Entry) mayMatchIn(namespace Namespace) bool {
+	selector, _, ok := e.Match()
+	if !ok || e.Suspended() {
+		return false
+	}
+	if namespace.Name != "" {
+		return selector.Matches(labels.Set(namespace.Labels))
+	}
+	requirements, selectable := selector.Requirements()
+	for _, r := range requirements {
+		if r.Key() != corev1.LabelMetadataName && !r.Matches(labels.Set(namespace.Labels)) {
 			return false
 		}
 	}
-	return true
-}
-
-// SameRequired reports whether the required templates of two sets are the same, with their
-// canaries. Ones without a good version are not.
-func (s *Set) SameRequired(other *Set) bool {
-	return slices.EqualFunc(s.required, other.required, func(a, b int) bool {
-		one, two := s.entries[a], other.entries[b]
-		return one.Template != nil && one.Template == two.Template && slices.EqualFunc(s.byStable[one.Name], other.byStable[two.Name], sameCanary)
-	})
-}
-
-func sameCanary(a, b Canary) bool { return a.Template == b.Template && a.InForce() == b.InForce() }
-
-// All returns the entries by order, then name; those without a template come
-// after them, by name, and canaries last. The caller may change the slice.
-func (s *Set) All() []Entry {
-	all := slices.Clone(s.entries)
-	if s.own != nil {
-		all = append(all, s.own.entries...)
-	}
-	for _, c := range s.canaries {
-		all = append(all, c.Entry)
-	}
-	return all
-}
-
-// Len returns how many entries there are, without canaries.
-func (s *Set) Len() int {
-	if s.own == nil {
-		return len(s.entries)
-	}
-	return len(s.entries) + len(s.own.entries)
-}
-
-// At returns the entry of a place.
-func (s *Set) At(place int) Entry {
-	if n := len(s.entries); place >= n {
-		return s.own.entries[place-n]
-	}
-	return s.entries[place]
-}
-
-// Place returns the place of a name, and whether there is one.
-func (s *Set) Place(name string) (place int, ok bool) {
-	place, ok = s.byName[name]
-	if !ok && s.own != nil {
-		place, ok = s.own.byName[name]
-		place += len(s.entries)
-	}
-	return place, ok
-}
-
-// Defaults returns the places of the entries that are injected by default, in order. The
-// caller must not change the slice.
-func (s *Set) Defaults() []int { return s.defaults }
-
-// Required returns the places of the required entries, in order. The caller must not change
-// the slice.
-func (s *Set) Required() []int { return s.required }
-
-// Matching returns the places of the entries that match a pod in a namespace by their
-// labels, in order. Required ones see requiredPod, the others pod. It takes as long as there
-// are labels, and entries that need one of them or none.
-func (s *Set) Matching(namespace, pod, requiredPod map[string]string) []int {
-	found := s.requiredMatching.find(s.matching.find(nil, namespace, pod), namespace, requiredPod)
-	if s.own != nil {
-		found = s.following(found, s.own.matching.find(nil, namespace, pod))
-	}
-	slices.Sort(found)
-	return found
-}
-
-// RequiredIn reports whether a required entry selects the namespace with these labels,
-// whatever the pod's labels are.
-func (s *Set) RequiredIn(namespace map[string]string) bool {
-	found := false
-	s.selecting.each(namespace, nil, func(place int) bool {
-		found = s.entries[place].Required()
-		return !found
-	})
-	return found
-}
-
-// Selecting returns the places of the entries whose match selects a namespace with these
-// labels, whatever the pods are, in no order.
-func (s *Set) Selecting(namespace map[string]string) []int {
-	found := s.selecting.find(nil, namespace, nil)
-	if s.own != nil {
-		found = s.following(found, s.own.Selecting(namespace))
-	}
-	return found
+	return selectable
 }

@@ -394,7 +394,7 @@ func renderEach(r *renderer, it *item, s *expression.Scope) error {
 			continue
 		}
 		for _, c := range r.containers(list) {
-			if err := r.run.Interrupted(); err != nil {
+			if err := r.run.Repetition(it.Place); err != nil {
 				return err
 			}
 			name, _ := c["name"].(string)

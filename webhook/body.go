@@ -20,13 +20,9 @@ const (
 	maxOldObject = 6 * 3 << 19
 	// maxBody bounds a review: both objects, and a rest for the review itself.
 	maxBody = maxObject + maxOldObject + 1<<20
-	// maxUnannounced bounds a body without a Content-Length. API servers always send one.
-	maxUnannounced = 1 << 20
 	// ordinaryBody is the size of a body up to which it waits for no other. Each connection has one
 	// at most.
 	ordinaryBody = 16 << 10
-	// smallBody is the size up to which a larger body counts as small.
-	smallBody = 64 << 10
 	// patience is how long a larger body waits for others.
 	patience = 250 * time.Millisecond
 	// A larger body comes within bodyTime, and at bodyRate bytes a second beyond that: while
@@ -42,19 +38,13 @@ var (
 	errTooSlow = errors.New("the review came too slowly")
 )
 
-// bodies bounds the memory of the bodies of reviews, from their first byte to their answer. Small
-// ones do not wait for large ones.
-type bodies struct{ small, large bodyMemory }
-
-// bodyMemory is memory for bodies, in bytes.
-type bodyMemory struct {
+// bodies bounds the memory of the larger bodies of reviews, from their first byte to their answer.
+type bodies struct {
 	size int64
 	all  *semaphore.Weighted
 }
 
-func newBodies(m Memory) *bodies {
-	return &bodies{bodyMemory{m.SmallBodies, semaphore.NewWeighted(m.SmallBodies)}, bodyMemory{m.LargeBodies, semaphore.NewWeighted(m.LargeBodies)}}
-}
+func newBodies(size int64) *bodies { return &bodies{size, semaphore.NewWeighted(size)} }
 
 // read reads a review's body. The caller calls release when it is done with the body,
 // also after an error. An error is a [MalformedError] or an unavailableError.
@@ -69,35 +59,21 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 		return nil, release, malformed(http.StatusUnsupportedMediaType, "content type %q; allowed is application/json", contentType)
 	}
 	size := r.ContentLength
-	if size > maxBody {
+	switch {
+	case size < 0: // API servers always send one
+		return nil, release, malformed(http.StatusLengthRequired, "the request has no Content-Length")
+	case size > maxBody:
 		return nil, release, malformed(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes, which is more than an API server sends", maxBody)
-	}
-	announced := size >= 0
-	if !announced {
-		size = maxUnannounced
-	}
-	if size > ordinaryBody {
-		memory := b.large
-		if size <= smallBody {
-			memory = b.small
-		}
-		if release, err = memory.take(r.Context(), size); err != nil {
+	case size > ordinaryBody:
+		if release, err = b.take(r.Context(), size); err != nil {
 			return nil, func() {}, err
 		}
 		connection := http.NewResponseController(w)
 		_ = connection.SetReadDeadline(time.Now().Add(bodyTime + time.Duration(size)*time.Second/bodyRate))
 		defer func() { _ = connection.SetReadDeadline(time.Time{}) }()
 	}
-	if announced {
-		body = make([]byte, size)
-		_, err = io.ReadFull(r.Body, body)
-	} else {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxUnannounced))
-	}
-	var tooLong *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLong):
-		return nil, release, malformed(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes, and has no Content-Length", maxUnannounced)
+	body = make([]byte, size)
+	switch _, err = io.ReadFull(r.Body, body); {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, release, &unavailableError{errTooSlow}
 	case err != nil:
@@ -107,10 +83,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 }
 
 // take waits for the memory of a body, but not for long: the API server tries again.
-func (b bodyMemory) take(ctx context.Context, size int64) (release func(), err error) {
-	if size > b.size {
-		return nil, &unavailableError{errTooMuch}
-	}
+func (b *bodies) take(ctx context.Context, size int64) (release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := b.all.Acquire(ctx, size); err != nil {

@@ -21,28 +21,22 @@ func large(n int) string {
 // allFree fails the test if a body or a review still holds memory.
 func (f *fixture) allFree(t *testing.T) {
 	t.Helper()
-	for _, b := range []bodyMemory{f.bodies.small, f.bodies.large} {
-		if !b.all.TryAcquire(b.size) {
-			t.Error("a body is still held")
-		} else {
-			b.all.Release(b.size)
-		}
+	if !f.bodies.all.TryAcquire(f.bodies.size) {
+		t.Error("a body is still held")
+	} else {
+		f.bodies.all.Release(f.bodies.size)
 	}
-	for name, l := range map[string]*lane{"small": f.limits.small, "large": f.limits.large} {
-		if !l.all.TryAcquire(l.size) || len(l.namespaces) > 0 {
-			t.Errorf("a %s review still holds memory", name)
-		} else {
-			l.all.Release(l.size)
-		}
+	if !f.room.all.TryAcquire(f.room.size) || len(f.room.namespaces) > 0 {
+		t.Error("a review still holds memory")
+	} else {
+		f.room.all.Release(f.room.size)
 	}
 }
 
 func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
-	for _, b := range []bodyMemory{f.bodies.small, f.bodies.large} {
-		if err := b.all.Acquire(t.Context(), b.size); err != nil {
-			t.Fatal(err)
-		}
+	if err := f.bodies.all.Acquire(t.Context(), f.bodies.size); err != nil {
+		t.Fatal(err)
 	}
 	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
 		t.Errorf("an ordinary review: %d %s", w.Code, w.Body)
@@ -50,21 +44,17 @@ func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("a large review: %d %s", w.Code, w.Body)
 	}
-	f.bodies.small.all.Release(f.bodies.small.size)
-	if w := f.post(t, large(2*smallBody)); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("a larger one: %d %s", w.Code, w.Body)
-	}
-	f.bodies.large.all.Release(f.bodies.large.size)
+	f.bodies.all.Release(f.bodies.size)
 	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusOK {
 		t.Errorf("a large review beside none: %d %s", w.Code, w.Body)
 	}
 	f.allFree(t)
 }
 
-// Whatever size a body has, announced or not, it is read whole and its memory comes back.
+// Whatever size a body has, it is read whole and its memory comes back. API servers say how long one is.
 func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 	f := newFixture(t, nil)
-	for _, size := range []int{0, 1, ordinaryBody - 1, ordinaryBody, ordinaryBody + 1, 3 << 20, maxUnannounced, maxUnannounced + 1, maxBody - 1, maxBody, maxBody + 1} {
+	for _, size := range []int{0, 1, ordinaryBody - 1, ordinaryBody, ordinaryBody + 1, 3 << 20, maxBody - 1, maxBody, maxBody + 1} {
 		for _, announced := range []bool{true, false} {
 			text := strings.Repeat(" ", size)
 			r := httptest.NewRequest(http.MethodPost, "/mutate", strings.NewReader(text))
@@ -73,11 +63,7 @@ func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 				r.ContentLength = -1
 			}
 			body, release, err := f.bodies.read(httptest.NewRecorder(), r)
-			most := maxBody
-			if !announced {
-				most = maxUnannounced
-			}
-			if size > most != (err != nil) || err == nil && string(body) != text {
+			if (size > maxBody || !announced) != (err != nil) || err == nil && string(body) != text {
 				t.Errorf("%d bytes, announced %v: %d are read, %v", size, announced, len(body), err)
 			}
 			release()
@@ -128,7 +114,7 @@ func TestAReviewThatComesTooSlowlyIsTriedAgain(t *testing.T) {
 func TestSlowSendersGiveWayToOthers(t *testing.T) {
 	for name, trickle := range map[string]bool{"that pause": false, "that go on byte by byte": true} {
 		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, func(o *parts) { o.Memory.SmallBodies = 4 * ordinaryBody })
+			f := newFixture(t, func(o *parts) { o.Memory.Bodies = 4 * ordinaryBody })
 			server := httptest.NewTLSServer(f.mutate)
 			t.Cleanup(server.Close)
 			for range 2 {
@@ -143,8 +129,8 @@ func TestSlowSendersGiveWayToOthers(t *testing.T) {
 				_ = answer.Body.Close()
 				return answer.StatusCode
 			}
-			for deadline := time.Now().Add(10 * time.Second); f.bodies.small.all.TryAcquire(1); time.Sleep(time.Millisecond) {
-				f.bodies.small.all.Release(1)
+			for deadline := time.Now().Add(10 * time.Second); f.bodies.all.TryAcquire(1); time.Sleep(time.Millisecond) {
+				f.bodies.all.Release(1)
 				if time.Now().After(deadline) {
 					t.Fatal("the slow bodies hold nothing")
 				}

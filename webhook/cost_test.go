@@ -89,7 +89,7 @@ func (c cost) handlers(tb testing.TB) (ours, yardstick http.Handler) {
 	set := libraryAnd(tb, c.templates)
 	m := NewMiddleware(Options{
 		Effects: noEffects{}, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Timeout: 10 * time.Second, Memory: MemoryFor(256<<20, 2),
+		Timeout: 10 * time.Second, Memory: MemoryFor(256 << 20),
 	})
 	ours = m.Handler(NewMutate(Pods{
 		Pipeline: injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),

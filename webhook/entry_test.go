@@ -69,7 +69,7 @@ type stale struct {
 	reads        int
 }
 
-func (s *stale) Get(_ context.Context, _ string, _ *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+func (s *stale) Get(_ context.Context, _ string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
 	if agrees(s.cached) {
 		return s.cached, nil
 	}
@@ -101,38 +101,6 @@ func TestAReviewThatProvesTheCachedNamespaceStaleIsAnsweredByALiveRead(t *testin
 				t.Errorf("%s, %s: %d live reads", through.Name, name, reads)
 			}
 		}
-	}
-}
-
-// readFor notes for which templates a namespace is read.
-type readFor struct {
-	namespace templates.Namespace
-	reads     []*templates.NamespaceReads
-}
-
-func (r *readFor) Get(_ context.Context, _ string, reads *templates.NamespaceReads, _ func(templates.Namespace) bool) (templates.Namespace, error) {
-	r.reads = append(r.reads, reads)
-	return r.namespace, nil
-}
-
-// A large namespace has no more than what was asked for: templates that come into force meanwhile
-// may read more.
-func TestATemplateDecidesByANamespaceThatWasReadForIt(t *testing.T) {
-	namespaces := &readFor{namespace: shopWith()}
-	f := newFixture(t, func(p *parts) { p.Namespaces = namespaces })
-	pods := f.Pods
-	var sets []*templates.Set
-	pods.Templates = func() *templates.Set { // another one each time
-		sets = append(sets, templates.NewSet(f.Pods.Templates().All()))
-		return sets[len(sets)-1]
-	}
-	_, r, err := decodeReview([]byte(reviewOf(v1Version, "", false)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := pods.request(t.Context(), r, entries.Registration{}.Mutating()[0])
-	if err != nil || len(namespaces.reads) != 1 || namespaces.reads[0] == nil || namespaces.reads[0] != request.Templates.NamespaceReads() {
-		t.Errorf("%v: read for %v, decided by %v", err, namespaces.reads, request.Templates.NamespaceReads())
 	}
 }
 

@@ -77,7 +77,7 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 		Spec part `json:"spec"`
 	}
 	_ = read(r.Object, &compiles)
-	if err := r.memory.hold(ctx, "", workSize(templates.Work(compiles.Spec), r.Object, r.OldObject)); err != nil {
+	if err := r.memory.hold(ctx, "", templates.Work(compiles.Spec)+rawjson.MaxSize(len(r.Object)+len(r.OldObject))); err != nil {
 		return Response{}, err
 	}
 	switch r.Operation {

@@ -11,136 +11,76 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-// Memory is what reviews may take of the process. Bodies of up to ordinaryBody bytes are
-// bounded by the number of connections alone.
+// Memory is what reviews may take of the process.
 type Memory struct {
-	// Connections is how many there may be at a time.
+	// Connections is how many there may be at a time. Each may bring a body of up to ordinaryBody bytes.
 	Connections int
-	// SmallBodies and LargeBodies are how many bytes other bodies may have together: those of up
-	// to smallBody bytes, and larger ones.
-	SmallBodies, LargeBodies int64
-	// Small is how many objects of up to smallWork bytes are worked on at a time.
-	Small int64
-	// Large is how many bytes larger objects may take together, decoded and worked on, and
-	// LargeWorkers how many of them are worked on at a time. One that takes more is refused.
-	Large, LargeWorkers int64
+	// Bodies is how many bytes larger bodies may have together.
+	Bodies int64
+	// Slots is how many small objects are worked on at a time. A larger object takes more slots.
+	Slots int64
 }
 
 // The shares of a process's memory limit, in 64ths. TestTheSharesOfTheMemoryAreNotMoreThanThereIs
 // adds them up.
 const (
-	largeObjectShare = 25
-	largeBodyShare   = 7
-	smallObjectShare = 2
-	smallBodyShare   = 2
-	connectionShare  = 8
-	adviceShare      = 4
-	// NamespaceShare is for the metadata of namespaces, TemplateShare for their templates, and
+	objectShare     = 27
+	bodyShare       = 7
+	connectionShare = 8
+	adviceShare     = 4
+	namespaceShare  = 4
+	// CacheShare is for the metadata of namespaces, TemplateShare for their templates, and
 	// ProcessShare for all that is not bounded: the runtime, and the templates of the cluster.
-	NamespaceShare = 8
-	TemplateShare  = 4
-	ProcessShare   = 4
+	CacheShare    = 4
+	TemplateShare = 4
+	ProcessShare  = 4
 )
 
 // Share is so many 64ths of a limit.
 func Share(limit, share int64) int64 { return limit * share / 64 }
 
-// MemoryFor divides the memory that a process may use, in bytes, for a number of CPUs.
-func MemoryFor(limit int64, cpus int) Memory {
+// MemoryFor divides the memory that a process may use, in bytes.
+func MemoryFor(limit int64) Memory {
 	return Memory{
 		Connections: int(Share(limit, connectionShare) / connectionMemory),
-		SmallBodies: Share(limit, smallBodyShare), LargeBodies: max(Share(limit, largeBodyShare), maxBody),
-		Small: max(min(int64(2*cpus), Share(limit, smallObjectShare)/smallWork), 4),
-		// One large pod keeps a CPU busy. Others have to have one, too.
-		Large: Share(limit, largeObjectShare), LargeWorkers: int64(max(cpus/2, 1)),
+		Bodies:      max(Share(limit, bodyShare), maxBody),
+		Slots:       max(Share(limit, objectShare)/slotMemory, 4),
 	}
 }
 
-// AdviceMemoryFor is the part of the memory of a process that webhooks may take whose answers
-// are advice. What needs more goes without advice.
+// AdviceMemoryFor is the memory of webhooks whose answers are advice. What needs more goes without advice.
 func AdviceMemoryFor(limit int64) Memory {
-	part := max(Share(limit, adviceShare)/4, smallWork)
-	return Memory{SmallBodies: part, LargeBodies: part, Small: 1, Large: part, LargeWorkers: 1} // the other processors are for pods
+	return Memory{Bodies: Share(limit, adviceShare) / 2, Slots: 1} // the other processors are for pods
+}
+
+// NamespaceMemoryFor is the room of the webhook for namespaces: no flood of pods keeps a label off. A namespace
+// that needs more is labelled unread.
+func NamespaceMemoryFor(limit int64) Memory {
+	return Memory{Bodies: Share(limit, namespaceShare) / 2, Slots: 1}
 }
 
 const (
 	// connectionMemory is how many bytes a connection takes: 48 KiB for TLS, with a record that
 	// nobody reads yet, and for a goroutine, and a body of ordinaryBody bytes.
 	connectionMemory = 48<<10 + ordinaryBody
-	// smallWork is up to how many bytes of memory the work on an object counts as small.
-	smallWork = 1 << 20
-	// smallPart is the size in bytes up to which an object alone is small, whatever it is made of.
-	smallPart = 8 << 10
-	// workPerByte is how many bytes the pipeline takes besides a decoded object, for each
-	// byte of it: copies of what it changes, and the patch. The largest pod that etcd can store
-	// counts for 95 MiB, and takes 82 with its body.
-	workPerByte = 0.1
+	// slotMemory is how many bytes of memory a slot stands for. Of 256 MiB there are 16 slots.
+	slotMemory = 27 << 18
+	// podMemory is the most memory that a pod takes for each byte of its JSON. A list of {"name":"a"} takes most.
+	podMemory = 36
 	// workPerContainer is how many bytes a template takes for each container that it
 	// extends: what it renders and plans there, and what the record says of it.
 	workPerContainer = 4608
 )
 
-// workSize estimates the bytes of memory to decode JSON texts and to work on them, besides so many
-// bytes. What is small whatever it is made of is not worth a look.
-func workSize(besides int64, parts ...part) int64 {
-	var length, decoded int64
-	for _, p := range parts {
-		length += int64(len(p))
-	}
-	if most := besides + worked(rawjson.MostPerByte*length); most <= smallWork {
-		return most
-	}
-	for _, p := range parts {
-		decoded += rawjson.DecodedSize(p)
-	}
-	return besides + worked(decoded)
-}
-
-func worked(decoded int64) int64 { return decoded + int64(workPerByte*float64(decoded)) }
-
-// limits are the lanes in which objects wait to be worked on: small objects do not wait for
-// large ones.
-type limits struct {
-	small, large *lane
-	// leastLarge is what a large object counts for at least, so that no more than
-	// Memory.LargeWorkers are worked on at a time.
-	leastLarge int64
-}
-
-func newLimits(m Memory) *limits {
-	return &limits{
-		small: newLane(m.Small, max(m.Small/2, 1)),
-		large: newLane(m.Large, m.Large), leastLarge: m.Large / m.LargeWorkers,
-	}
-}
-
-// take waits until an object of a namespace may be worked on, which takes so many bytes. The
-// caller calls release once. The error is a [tooLargeError] or a [busyError].
-func (l *limits) take(ctx context.Context, namespace string, bytes int64) (release func(), err error) {
-	large := bytes > smallWork
-	switch {
-	case !large:
-		release, err = l.small.take(ctx, namespace, 1)
-	case bytes > l.large.size:
-		return nil, &tooLargeError{bytes: bytes, most: l.large.size}
-	default:
-		release, err = l.large.take(ctx, namespace, max(bytes, l.leastLarge))
-	}
-	if err != nil {
-		return nil, &busyError{large: large, cause: err}
-	}
-	return release, nil
-}
-
-// lane is a weighted semaphore of which each namespace may hold a share. A namespace waits for
-// its share in a queue of its own, so a thousand reviews of one namespace do not stand in front
-// of the first one of another.
-type lane struct {
-	size, share int64
-	all         *semaphore.Weighted
+// A room is where reviews are worked on: one semaphore of slots. A quarter of them is the share of a namespace, which
+// waits for it in a queue of its own: a thousand reviews of one namespace do not stand in front of the first one of
+// another. An object that takes more than a quarter is worked on while no other such object is, and an eighth of the
+// slots is left for small objects.
+type room struct {
+	size, share, most int64
+	all, large        *semaphore.Weighted
 
 	mu sync.Mutex
 	// namespaces has those that hold something or wait for it.
@@ -152,58 +92,68 @@ type tenant struct {
 	reviews int
 }
 
-func newLane(size, share int64) *lane {
-	return &lane{size: size, share: share, all: semaphore.NewWeighted(size), namespaces: map[string]*tenant{}}
+func newRoom(slots int64) *room {
+	return &room{
+		size: slots, share: max(slots/4, 1), most: slots - slots/8,
+		all: semaphore.NewWeighted(slots), large: semaphore.NewWeighted(1), namespaces: map[string]*tenant{},
+	}
 }
 
-func (l *lane) take(ctx context.Context, namespace string, weight int64) (release func(), err error) {
-	own := l.enter(namespace)
-	if err := own.Acquire(ctx, weight); err != nil {
-		l.leave(namespace)
-		return nil, err
+// take waits for slots for an object of a namespace. The caller calls release once. The error is that of the context.
+func (r *room) take(ctx context.Context, namespace string, slots int64) (release func(), err error) {
+	type queue struct {
+		of     *semaphore.Weighted
+		weight int64
 	}
-	if err := l.all.Acquire(ctx, weight); err != nil {
-		own.Release(weight)
-		l.leave(namespace)
-		return nil, err
+	queues := []queue{{r.enter(namespace), min(slots, r.share)}, {r.all, slots}}
+	if slots > r.share {
+		queues = []queue{queues[0], {r.large, 1}, queues[1]}
 	}
-	return func() {
-		l.all.Release(weight)
-		own.Release(weight)
-		l.leave(namespace)
-	}, nil
+	held := 0
+	release = func() {
+		for _, q := range queues[:held] {
+			q.of.Release(q.weight)
+		}
+		r.leave(namespace)
+	}
+	for _, q := range queues {
+		if err := q.of.Acquire(ctx, q.weight); err != nil {
+			release()
+			return nil, err
+		}
+		held++
+	}
+	return release, nil
 }
 
-func (l *lane) enter(namespace string) *semaphore.Weighted {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t := l.namespaces[namespace]
+func (r *room) enter(namespace string) *semaphore.Weighted {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.namespaces[namespace]
 	if t == nil {
-		t = &tenant{share: semaphore.NewWeighted(l.share)}
-		l.namespaces[namespace] = t
+		t = &tenant{share: semaphore.NewWeighted(r.share)}
+		r.namespaces[namespace] = t
 	}
 	t.reviews++
 	return t.share
 }
 
-func (l *lane) leave(namespace string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if t := l.namespaces[namespace]; t.reviews > 1 {
+func (r *room) leave(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.namespaces[namespace]; t.reviews > 1 {
 		t.reviews--
 	} else {
-		delete(l.namespaces, namespace)
+		delete(r.namespaces, namespace)
 	}
 }
 
-// tooLargeError says that an object takes more memory than there is for one.
-type tooLargeError struct{ bytes, most int64 }
+// tooLargeError says that an object takes more memory than there is for one, in bytes.
+type tooLargeError struct{ most int64 }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("%d MiB of memory are needed, and there are %d", mebibytes(e.bytes), mebibytes(e.most))
+	return fmt.Sprintf("more than %d MiB of memory are needed", e.most>>20)
 }
-
-func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
 // busyError says that a context ended before an object could be worked on.
 type busyError struct {
@@ -217,32 +167,55 @@ func (e *busyError) Error() string {
 
 func (e *busyError) Unwrap() error { return e.cause }
 
-// memory is what one review holds of the limits.
+// memory is what one review holds of a room.
 type memory struct {
-	limits *limits
-	// release gives back what is held; nil if nothing is. Held is how many bytes that are.
+	room *room
+	// release gives back what is held; nil if nothing is. Held is how many slots that are.
 	release func()
 	held    int64
 }
 
 // hold waits for so many bytes for a namespace, in place of what the review held until now:
-// who holds some and waits for more could wait for ever.
+// a review that holds some and waits for more could wait for ever. The error is a [tooLargeError] or a [busyError].
 func (m *memory) hold(ctx context.Context, namespace string, bytes int64) error {
-	if m.release != nil && bytes <= m.held {
+	slots := max((bytes+slotMemory-1)/slotMemory, 1)
+	switch {
+	case slots <= m.held:
 		return nil
+	case slots > m.room.most:
+		return &tooLargeError{m.most()}
 	}
 	m.free()
-	if deadline, ok := ctx.Deadline(); ok && bytes > smallWork {
+	large := slots > m.room.share
+	if deadline, ok := ctx.Deadline(); ok && large {
 		// The other half is for the work, and for a refusal that arrives in time however
 		// busy the API server is.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
-	release, err := m.limits.take(ctx, namespace, bytes)
-	m.release, m.held = release, bytes
-	return err
+	release, err := m.room.take(ctx, namespace, slots)
+	if err != nil {
+		return &busyError{large, err}
+	}
+	m.release, m.held = release, slots
+	return nil
 }
+
+// holdPod holds what a pod of so many bytes of JSON takes, and the work on it. The largest pod has all that one object
+// may have.
+func (m *memory) holdPod(ctx context.Context, namespace string, json int, work int64) error {
+	if work > m.most()/2 {
+		return &tooLargeError{m.most()}
+	}
+	return m.hold(ctx, namespace, min(podMemory*int64(json)+work, m.most()))
+}
+
+// most is how many bytes one object may take.
+func (m *memory) most() int64 { return m.room.most * slotMemory }
+
+// bytes is how many bytes the review holds.
+func (m *memory) bytes() int64 { return m.held * slotMemory }
 
 func (m *memory) free() {
 	if m.release != nil {
@@ -260,9 +233,9 @@ func refuseForMemory(r *Review, err error) (Response, bool) {
 	var why string
 	switch {
 	case errors.As(err, &tooLarge):
-		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes about %d MiB of memory. Pillion has %d MiB for one object. "+
+		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes more than the %d MiB of memory that Pillion has for one object. "+
 			"Make the object smaller, or ask the cluster's admin for a larger resources.limits.memory in the values of Pillion's chart",
-			len(r.Object)>>10, tooLarge.bytes>>20, tooLarge.most>>20)
+			len(r.Object)>>10, tooLarge.most>>20)
 	case errors.As(err, &busy) && busy.large && !errors.Is(err, context.Canceled):
 		why = fmt.Sprintf("the object is large (%d KiB of JSON), and Pillion was busy with other large objects for half of the time that the API server waits. Try again, or make the object smaller",
 			len(r.Object)>>10)

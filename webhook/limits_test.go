@@ -26,22 +26,19 @@ func variables(n int, annotations string) string {
 	return strings.Replace(reviewOf(v1Version, annotations, false), `"image":"nginx"`, `"image":"nginx","env":[`+env+`]`, 1)
 }
 
-// A share that grows takes memory from another one. With more CPUs than memory for them, less is
-// worked on at a time.
+// A share that grows takes memory from another one.
 func TestTheSharesOfTheMemoryAreNotMoreThanThereIs(t *testing.T) {
 	for _, limit := range []int64{256 << 20, 512 << 20, 4 << 30} {
-		for _, cpus := range []int{1, 2, 16, 256} {
-			reviews, advice := MemoryFor(limit, cpus), AdviceMemoryFor(limit)
-			total := int64(reviews.Connections)*connectionMemory + Share(limit, NamespaceShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
-			for _, m := range []Memory{reviews, advice} {
-				total += m.SmallBodies + m.LargeBodies + m.Small*smallWork + m.Large
-			}
-			if total > limit {
-				t.Errorf("%d MiB and %d CPUs: %d MiB in all", limit>>20, cpus, total>>20)
-			}
-			if reviews.Connections < 512 || reviews.Small < min(int64(2*cpus), 8) || reviews.LargeWorkers < 1 {
-				t.Errorf("%d MiB and %d CPUs: %+v", limit>>20, cpus, reviews)
-			}
+		reviews, advice, namespaces := MemoryFor(limit), AdviceMemoryFor(limit), NamespaceMemoryFor(limit)
+		total := int64(reviews.Connections)*connectionMemory + Share(limit, CacheShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
+		for _, m := range []Memory{reviews, advice, namespaces} {
+			total += m.Bodies + m.Slots*slotMemory
+		}
+		if total > limit {
+			t.Errorf("%d MiB: %d MiB in all", limit>>20, total>>20)
+		}
+		if reviews.Connections < 512 || reviews.Slots < 16 {
+			t.Errorf("%d MiB: %+v", limit>>20, reviews)
 		}
 	}
 }
@@ -122,11 +119,8 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
-		release, err := f.limits.take(t.Context(), "other", f.Memory.Large)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := decodeAnswer(t, f.post(t, variables(50_000, ""))).Response
+		release := mustTake(t, f.room, "other", f.room.most)
+		r := decodeAnswer(t, f.post(t, variables(80_000, ""))).Response
 		if r.Allowed || !strings.Contains(r.Result.Message, "busy with other large objects") || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
 			t.Errorf("%+v", r.Result)
 		}
@@ -141,17 +135,60 @@ func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
-		for i := range f.Memory.Small {
-			release, err := f.limits.take(t.Context(), []string{"a", "b"}[i%2], smallWork)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer release()
-		}
+		fill(t, f.room, false)
 		if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("HTTP %d: %s", w.Code, w.Body)
 		}
 	})
+}
+
+// An API server that waits no longer lets a pod through, and a required template may select this one.
+func TestAPodThatWaitsInVainIsRefusedWhereATemplateIsRequired(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels  map[string]string
+		err     error
+		refused bool
+	}{
+		"a required template selects the namespace": {map[string]string{"team": "shop"}, nil, true},
+		"none does":                        {map[string]string{"team": "other"}, nil, false},
+		"it is not known whether one does": {nil, errors.New("the API server is away"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				audit := withAudit(t)
+				f := newFixture(t, func(o *parts) {
+					audit(o)
+					o.Timeout = time.Second
+					o.Namespaces = &lateNamespaces{templates.Namespace{Name: "shop", Labels: c.labels}, c.err}
+				})
+				fill(t, f.room, false)
+				w := f.post(t, reviewOf(v1Version, "", false))
+				if !c.refused {
+					if w.Code != http.StatusServiceUnavailable {
+						t.Errorf("HTTP %d: %s", w.Code, w.Body)
+					}
+					return
+				}
+				if r := decodeAnswer(t, w).Response; r.Allowed || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
+					t.Errorf("%+v", r)
+				}
+			})
+		})
+	}
+}
+
+// lateNamespaces has a namespace, or waits until the caller gives up.
+type lateNamespaces struct {
+	namespace templates.Namespace
+	err       error
+}
+
+func (l *lateNamespaces) Get(ctx context.Context, _ string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
+	if l.err != nil {
+		<-ctx.Done()
+		return templates.Namespace{}, l.err
+	}
+	return l.namespace, nil
 }
 
 // No part of a review but the objects has a size worth naming; what has is refused.
@@ -183,7 +220,7 @@ type namespacesThatHang struct {
 	end   chan struct{}
 }
 
-func (n *namespacesThatHang) Get(ctx context.Context, name string, _ *templates.NamespaceReads, _ func(templates.Namespace) bool) (templates.Namespace, error) {
+func (n *namespacesThatHang) Get(ctx context.Context, name string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
 	if name == "shop" {
 		return templates.Namespace{Name: name}, nil
 	}
@@ -281,7 +318,7 @@ func (w checkingWriter) Write(p []byte) (int, error) {
 func TestAnAnswerIsWrittenWhenTheReviewHoldsNothingAnyMore(t *testing.T) {
 	f := newFixture(t, nil)
 	written := 0
-	for _, body := range []string{reviewOf(v1Version, "", false), variables(50_000, ""), variables(450_000, ""), "{"} {
+	for _, body := range []string{reviewOf(v1Version, "", false), variables(80_000, ""), variables(450_000, ""), "{"} {
 		r := httptest.NewRequest(http.MethodPost, "/mutate", strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/json")
 		f.mutate.ServeHTTP(checkingWriter{httptest.NewRecorder(), func() { written++; f.allFree(t) }}, r)

@@ -220,7 +220,7 @@ func series(t *testing.T, url string) int {
 
 type namespacesFunc func(name string) (templates.Namespace, error)
 
-func (f namespacesFunc) Get(_ context.Context, name string, _ *templates.NamespaceReads, _ func(templates.Namespace) bool) (templates.Namespace, error) {
+func (f namespacesFunc) Get(_ context.Context, name string, _ func(templates.Namespace) bool) (templates.Namespace, error) {
 	return f(name)
 }
 

@@ -43,7 +43,7 @@ type Options struct {
 type Middleware struct {
 	options Options
 	bodies  *bodies
-	limits  *limits
+	room    *room
 }
 
 // NewMiddleware returns a middleware.
@@ -51,7 +51,7 @@ func NewMiddleware(o Options) *Middleware {
 	if o.Ready == nil {
 		o.Ready = func() error { return nil }
 	}
-	return &Middleware{options: o, bodies: newBodies(o.Memory), limits: newLimits(o.Memory)}
+	return &Middleware{options: o, bodies: newBodies(o.Memory.Bodies), room: newRoom(o.Memory.Slots)}
 }
 
 // exchange is what is known so far of one review and its answer.
@@ -120,7 +120,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webh
 	if err != nil {
 		return nil, err
 	}
-	review.memory.limits = m.limits
+	review.memory.room = m.room
 	defer review.drop()
 	e.review = review
 	if e.response, err = webhook.Review(ctx, review); err != nil {

@@ -49,7 +49,7 @@ type oneNamespace struct {
 	err       error
 }
 
-func (o oneNamespace) Get(context.Context, string, *templates.NamespaceReads, func(templates.Namespace) bool) (templates.Namespace, error) {
+func (o oneNamespace) Get(context.Context, string, func(templates.Namespace) bool) (templates.Namespace, error) {
 	return o.namespace, o.err
 }
 
@@ -90,7 +90,7 @@ func newFixture(t testing.TB, change func(*parts)) *fixture {
 	f.parts = parts{
 		Options: Options{
 			Effects: f.effects, Metrics: NewMetrics(f.registry), Logger: slog.New(slog.NewTextHandler(f.log, nil)),
-			Timeout: time.Hour, Memory: MemoryFor(256<<20, 2), // the chart's memory, and no hurry
+			Timeout: time.Hour, Memory: MemoryFor(256 << 20), // the chart's memory, and no hurry
 		},
 		Pods: Pods{
 			Pipeline:   injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),
@@ -178,7 +178,7 @@ func TestWhatIsNoReviewIsRefusedWithAReason(t *testing.T) {
 		"text":                  {"", "text/plain", "", strings.NewReader(good), 415, "application/json"},
 		"no content type":       {"", "", "", strings.NewReader(good), 415, "application/json"},
 		"nothing":               {"", "application/json", "", strings.NewReader(" \n"), 400, "empty"},
-		"an endless body":       {"", "application/json", "", endless{}, 413, "larger than"},
+		"an endless body":       {"", "application/json", "", endless{}, 411, "no Content-Length"},
 		"a broken connection":   {"", "application/json", "", broken{}, 400, "connection reset"},
 		"garbage":               {"", "application/json", "", strings.NewReader("{{{"), 400, "not an AdmissionReview"},
 		"a list":                {"", "application/json", "", strings.NewReader("[]"), 400, "not an AdmissionReview"},
@@ -201,6 +201,9 @@ func TestWhatIsNoReviewIsRefusedWithAReason(t *testing.T) {
 			r := httptest.NewRequest(c.method, "/mutate"+c.query, c.body)
 			if c.contentType != "" {
 				r.Header.Set("Content-Type", c.contentType)
+			}
+			if c.body == (broken{}) {
+				r.ContentLength = 100
 			}
 			w := httptest.NewRecorder()
 			f.mutate.ServeHTTP(w, r)

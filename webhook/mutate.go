@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/templates"
 )
 
 type mutate struct {
@@ -24,11 +26,34 @@ func (mutate) Name() string { return "mutate" }
 
 func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 	response, err := m.inject(ctx, r)
-	if refusal, ok := refuseForMemory(r, err); ok {
+	refusal, refused := refuseForMemory(r, err)
+	if !refused && err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && m.mayBeRequired(ctx, r) {
+		refusal, refused = late(r), true
+	}
+	if refused {
 		refusal.Call = FirstCall
 		return refusal, nil
 	}
 	return response, err
+}
+
+// mayBeRequired reports whether a required template may select a pod of the review's namespace.
+func (m mutate) mayBeRequired(ctx context.Context, r *Review) bool {
+	set := m.pods.Templates().In(r.Namespace)
+	if len(set.Required()) == 0 || r.Operation != "CREATE" {
+		return false
+	}
+	ns, err := m.pods.Namespaces.Get(ctx, r.Namespace, func(templates.Namespace) bool { return true })
+	return err != nil && ns.Name == "" || set.VerifiedIn(ns)
+}
+
+// late returns the refusal of a pod for which there was no time: the API server, which waits no longer, would let
+// it through without a template that it cannot do without.
+func late(r *Review) Response {
+	const why = "Pillion was busy for all of the time that the API server waits, and a required template may select the pod. Try again"
+	response := Denied(reason.TemplateTooExpensive, why+" ("+string(reason.TemplateTooExpensive)+")")
+	response.Events = []events.Event{{Pod: r.metadata, Code: reason.TemplateTooExpensive, Message: why, Refused: true}}
+	return response
 }
 
 func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {

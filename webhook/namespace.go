@@ -1,8 +1,11 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
@@ -11,6 +14,9 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/templates"
 )
+
+// labelMemory is the most memory that the labels and annotations of a namespace take for each byte of its JSON.
+const labelMemory = 16
 
 type namespace struct {
 	rules     labels.Rules
@@ -34,10 +40,8 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Operation != "CREATE" && r.Operation != "UPDATE" {
 		return Allowed(), nil
 	}
-	if err := r.memory.hold(ctx, "", workSize(0, r.Object, r.OldObject)); err != nil {
-		// The write passes as it is, and the label controller corrects it: nobody waits or is
-		// refused for a label of Pillion's.
-		return Allowed(), nil
+	if err := r.memory.hold(ctx, "", labelMemory*int64(len(r.Object)+len(r.OldObject))); err != nil {
+		return n.unread(r)
 	}
 	object, _, err := readObject(r.Object, "Namespace")
 	if err != nil {
@@ -60,6 +64,74 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 		return Allowed(), nil
 	}
 	return Labelled(relabel(ns.Labels != nil, changes)), nil
+}
+
+// unread returns the answer for a namespace that there is no room to read: it goes over the text, and puts the labels
+// on. To be called for a namespace in vain costs little until the label controller takes them off, and a pod
+// without a template cannot be mended. An injection label that is there stays.
+func (n namespace) unread(r *Review) (Response, error) {
+	if slices.Contains(n.rules.Excluded, r.Name) {
+		return Allowed(), nil
+	}
+	labelled, injection, err := findLabel(r.Object, templates.InjectionLabel(n.rules.Prefix))
+	if err != nil {
+		return Response{}, Malformed("the review's object is no Namespace: %v", err)
+	}
+	var changes []labels.Change
+	if len(n.templates().Required()) > 0 {
+		changes = append(changes, labels.Change{Key: templates.RequiredLabel(n.rules.Prefix), Value: "true"})
+	}
+	if !injection {
+		changes = append(changes, labels.Change{Key: templates.InjectionLabel(n.rules.Prefix), Value: templates.InjectionEnabled})
+	}
+	if len(changes) == 0 {
+		return Allowed(), nil
+	}
+	return Labelled(relabel(labelled, changes)), nil
+}
+
+// findLabel reports whether an object has labels, and this one among them. It decodes nothing.
+func findLabel(object part, key string) (labelled, found bool, err error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err = eachMember(d, func(name string) error {
+		if name != "metadata" {
+			return d.SkipValue()
+		}
+		labelled, found = false, false // the last of several counts
+		return eachMember(d, func(name string) error {
+			if name != "labels" {
+				return d.SkipValue()
+			}
+			labelled, found = d.PeekKind() == '{', false
+			return eachMember(d, func(name string) error {
+				found = found || name == key
+				return d.SkipValue()
+			})
+		})
+	})
+	return labelled, found, err
+}
+
+// eachMember calls f with the name of each member of the next value, and f reads the member's value. A value that
+// is no object is skipped.
+func eachMember(d *jsontext.Decoder, f func(name string) error) error {
+	if d.PeekKind() != '{' {
+		return d.SkipValue()
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := f(name.String()); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	return err
 }
 
 // owned returns the namespace before an update, with which of its labels are Pillion's own. Where

@@ -3,6 +3,7 @@ package webhook
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -109,17 +110,17 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 	}
 }
 
-// Pillion refuses no namespace: where it has no memory for one, the write passes.
+// Pillion refuses no namespace: where it has no memory for one, it puts the labels on unread.
 func TestANamespaceIsNeverRefused(t *testing.T) {
-	webhook := namespaceWebhook(t, func(p *parts) { p.Memory.Large = 1 })
+	webhook := namespaceWebhook(t, func(p *parts) { p.Memory = NamespaceMemoryFor(256 << 20) })
 	var labels strings.Builder
 	for i := range 50_000 {
 		fmt.Fprintf(&labels, `,"l%d":"v"`, i)
 	}
 	object := `{"metadata":{"name":"shop","labels":{"team":"payments"` + labels.String() + `}}}`
 	w := postTo(t, webhook, namespaceReview("CREATE", "shop", object, ""))
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"allowed":true`) || strings.Contains(w.Body.String(), `"patch"`) {
-		t.Errorf("HTTP %d %s", w.Code, w.Body)
+	if r := decodeAnswer(t, w).Response; !r.Allowed || len(r.Patch) == 0 {
+		t.Errorf("%+v", r)
 	}
 	for _, body := range []string{
 		namespaceReview("CREATE", "shop", "", ""), namespaceReview("CREATE", "shop", `[]`, ""),
@@ -177,4 +178,76 @@ func FuzzNamespaceAnswersAnything(f *testing.F) {
 			t.Fatalf("the patched namespace %s is answered with %+v", after, second)
 		}
 	})
+}
+
+// Without a required template an API server calls Pillion all the same for the pods of a namespace that was not read.
+func TestALargeNamespaceIsLabelledWhereNothingIsRequired(t *testing.T) {
+	f := newFixture(t, func(p *parts) { p.Memory = NamespaceMemoryFor(256 << 20) })
+	webhook := f.Handler(NewNamespace(labels.Rules{}, func() bool { return true }, func() *templates.Set { return templates.NewSet(nil) }))
+	object := `{"metadata":{"name":"shop","annotations":{"pillion.dev/inject":"fluent-bit","pad":"` + strings.Repeat("x", 1<<20) + `"}}}`
+	r := decodeAnswer(t, postTo(t, webhook, namespaceReview("CREATE", "shop", object, ""))).Response
+	want := `[{"op":"add","path":"/metadata/labels","value":{}},{"op":"add","path":"/metadata/labels/pillion.dev~1injection","value":"enabled"}]`
+	if !r.Allowed || !jsonpatch.Equal(r.Patch, []byte(want)) {
+		t.Errorf("the patch is %s, want %s", r.Patch, want)
+	}
+}
+
+// A namespace that finds no room is labelled by what its text has: no name in an annotation stands for a label.
+func TestANamespaceThatFindsNoRoomIsLabelledUnread(t *testing.T) {
+	webhook := namespaceWebhook(t, func(p *parts) { p.Memory = NamespaceMemoryFor(256 << 20) })
+	var many strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&many, `"a%d":"",`, i)
+	}
+	pad := many.String() + `"pad":""`
+	const both = `"pillion.dev/injection":"enabled","pillion.dev/required":"true"`
+	for why, c := range map[string]struct{ name, metadata, want string }{
+		"labels":                {"shop", `"labels":{"team":"web"},"annotations":{` + pad + `}`, `{"team":"web",` + both + `}`},
+		"no labels":             {"shop", `"annotations":{` + pad + `}`, `{` + both + `}`},
+		"null":                  {"shop", `"labels":null,"annotations":{` + pad + `}`, `{` + both + `}`},
+		"a hand's value":        {"shop", `"labels":{"pillion.dev/injection":"disabled"},"annotations":{` + pad + `}`, `{"pillion.dev/injection":"disabled","pillion.dev/required":"true"}`},
+		"a false value":         {"shop", `"labels":{"pillion.dev/required":"no"},"annotations":{` + pad + `}`, `{` + both + `}`},
+		"names in annotations":  {"shop", `"labels":{"team":"web"},"annotations":{"pillion.dev/injection":"enabled","pillion.dev/required":"true",` + pad + `}`, `{"team":"web",` + both + `}`},
+		"the last labels count": {"shop", `"labels":{"pillion.dev/injection":"disabled"},"labels":{"team":"web"},"annotations":{` + pad + `}`, `{"team":"web",` + both + `}`},
+		"excluded":              {"kube-system", `"labels":{"team":"web"},"annotations":{` + pad + `}`, ""},
+	} {
+		object := `{"metadata":{"name":"` + c.name + `",` + c.metadata + `}}`
+		r := decodeAnswer(t, postTo(t, webhook, namespaceReview("CREATE", c.name, object, ""))).Response
+		if !r.Allowed || (len(r.Patch) == 0) != (c.want == "") {
+			t.Errorf("%s: %+v", why, r)
+			continue
+		}
+		if c.want == "" {
+			continue
+		}
+		patch, err := jsonpatch.DecodePatch(r.Patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An API server patches what it decoded: of several members of one name the last.
+		var decoded any
+		if err := json.Unmarshal([]byte(object), &decoded); err != nil {
+			t.Fatal(err)
+		}
+		if why == "the last labels count" {
+			delete(decoded.(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any), "pillion.dev/injection")
+		}
+		text, err := json.Marshal(decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err = patch.Apply(text); err != nil {
+			t.Fatalf("%s: %v", why, err)
+		}
+		var got struct {
+			Metadata struct{ Labels map[string]string }
+		}
+		var want map[string]string
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(c.want), &want); err != nil || !maps.Equal(got.Metadata.Labels, want) {
+			t.Errorf("%s: the labels are %v, want %v (%v)", why, got.Metadata.Labels, want, err)
+		}
+	}
 }

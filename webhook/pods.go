@@ -16,13 +16,11 @@ import (
 
 // Namespaces returns a namespace's metadata.
 type Namespaces interface {
-	// Get takes the metadata from a cache where they agree with what the caller knows of the
-	// namespace, and reads them live otherwise. What is read live need not agree. Of a large
-	// namespace the metadata may be no more than what Pillion and templates that read these keys
-	// need; nil asks for all. The error is one of the API's: NotFound for a namespace that does
-	// not exist. Any other says that the metadata cannot be found out now. Beside it are those of
-	// the cache, if there are any that nothing but the caller proves wrong.
-	Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error)
+	// Get returns the metadata from a cache where they agree with what the caller knows of the
+	// namespace, and reads them live otherwise. What is read live need not agree. The error is one of
+	// the API's: NotFound for a namespace that does not exist. Beside any other are those of the cache,
+	// if it has them.
+	Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
 // Pods are what the webhooks for pods work with. All fields are required but Now.
@@ -47,8 +45,7 @@ func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (in
 	if err := r.aboutPod(); err != nil {
 		return injector.Request{}, err
 	}
-	set := p.Templates().In(r.Namespace) // the namespace is read for these templates
-	ns, err := p.Namespaces.Get(ctx, r.Namespace, set.NamespaceReads(), through.Selects)
+	ns, err := p.Namespaces.Get(ctx, r.Namespace, through.Selects)
 	switch {
 	case err != nil && ns.Name != "" && ctx.Err() == nil && through.SettlesFor(ns):
 	case apierrors.IsNotFound(err):
@@ -64,7 +61,7 @@ func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (in
 	}
 	return injector.Request{
 		Operation: r.Operation, Subresource: r.SubResource, FromNode: fromNode,
-		Namespace: ns, Templates: set, Now: p.now(),
+		Namespace: ns, Templates: p.Templates().In(r.Namespace), Now: p.now(),
 	}, nil
 }
 

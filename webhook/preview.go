@@ -51,7 +51,7 @@ const (
 	previewTime = 700 * time.Millisecond
 	// previewCopies is how many times a decoded workload is in memory: itself, the pod that its
 	// controller creates, Kubernetes' type of it, and the pipeline's own work.
-	previewCopies = 4.25
+	previewCopies = 5
 )
 
 type preview struct {
@@ -91,11 +91,11 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}); r.Kind == want {
 		return p.namespace(ctx, r)
 	}
-	ns, err := p.options.Pods.Namespaces.Get(ctx, r.Namespace, nil, p.through.Selects)
+	ns, err := p.options.Pods.Namespaces.Get(ctx, r.Namespace, p.through.Selects)
 	if err != nil {
 		return Skipped(), nil // it can be read at the next try, or Pillion has other troubles
 	}
-	if !p.hold(ctx, r, r.Object) {
+	if !p.hold(ctx, r) || rawjson.Exceeds(r.Object, slotMemory/previewCopies) {
 		return Skipped(), nil
 	}
 	object, err := podschema.DecodeObject(r.Object, "metadata", "managedFields")
@@ -112,11 +112,11 @@ func (p preview) Review(ctx context.Context, r *Review) (Response, error) {
 	return p.workload(ctx, r, ns, written{object, template, created})
 }
 
-// hold waits for the memory to work on an object, and reports whether it has it.
-func (p preview) hold(ctx context.Context, r *Review, object part) bool {
+// hold waits for the slot of previews, and reports whether the review has it.
+func (p preview) hold(ctx context.Context, r *Review) bool {
 	wait, cancel := context.WithTimeout(ctx, previewWait)
 	defer cancel()
-	return r.memory.hold(wait, r.Namespace, int64(previewCopies*float64(rawjson.DecodedSize(object)))) == nil
+	return r.memory.hold(wait, r.Namespace, slotMemory) == nil
 }
 
 // written is what somebody writes: a workload, its pod template, and the pod that is created
@@ -171,7 +171,7 @@ const maxMistaken = 20
 
 // namespace answers for a namespace: what its annotation, its parameters and its keys mean.
 func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
-	if !p.hold(ctx, r, r.Object) {
+	if labelMemory*len(r.Object) > slotMemory || !p.hold(ctx, r) {
 		return Skipped(), nil
 	}
 	object, _, err := readObject(r.Object, "Namespace")

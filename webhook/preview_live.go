@@ -16,6 +16,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 const (
@@ -105,7 +106,7 @@ func (p preview) workloads(ctx context.Context, t *telling, ns templates.Namespa
 // podOf returns the pod that the controller of a workload would create. It is nil where there is no time or
 // no memory to find it out, or where the workload has no pod that can be read.
 func (p preview) podOf(ctx context.Context, r *Review, apiVersion, kind string, workload part) map[string]any {
-	if ctx.Err() != nil || !p.hold(ctx, r, workload) {
+	if ctx.Err() != nil || !p.hold(ctx, r) || rawjson.Exceeds(workload, slotMemory/previewCopies) {
 		return nil
 	}
 	object, err := podschema.DecodeObject(workload, "metadata", "managedFields")

@@ -178,7 +178,7 @@ func (r *Review) aboutPod() error {
 
 // Metadata returns a pod that has nothing but its metadata, without managed fields: they are half
 // of an ordinary pod, and no template sees them. It costs little memory, however large the pod
-// is. The caller does not modify it. The error is a [MalformedError], or one of [limits.take].
+// is. The caller does not modify it. The error is a [MalformedError], or one of [memory.hold].
 func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if r.metadata != nil {
 		return r.metadata, nil
@@ -197,17 +197,13 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if string(h.kind) != `"Pod"` || string(h.apiVersion) != `"v1"` {
 		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", h.kind, h.apiVersion)
 	}
-	held := r.Object // all of a small object, so that nothing more has to be waited for
-	if len(r.Object) > smallPart {
-		held = h.metadata
-	}
-	if err := r.memory.hold(ctx, r.Namespace, workSize(0, held)); err != nil {
+	if err := r.memory.holdPod(ctx, r.Namespace, len(h.metadata), 0); err != nil {
 		return nil, err
 	}
 	metadata := map[string]any{}
 	if !h.metadata.isAbsent() {
-		if metadata, err = podschema.DecodeObject(h.metadata, "managedFields"); err != nil {
-			return nil, Malformed("the review's object is not a pod: metadata: %v", err)
+		if metadata, err = r.decode(h.metadata, "managedFields"); err != nil {
+			return nil, err
 		}
 	}
 	r.head, r.metadata = h, map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
@@ -216,7 +212,7 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 
 // Pod returns the pod under review, with its numbers kept exact. The caller does not
 // modify it. Pod waits until there is memory for the decoded pod, and for what so many
-// templates may make of it. The error is a [MalformedError], or one of [limits.take].
+// templates may make of it. The error is a [MalformedError], or one of [memory.hold].
 func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error) {
 	if r.pod != nil {
 		return r.pod, nil
@@ -226,18 +222,31 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 		return nil, err
 	}
 	work := int64(r.head.containers) * int64(templates) * workPerContainer
-	if err := r.memory.hold(ctx, r.Namespace, workSize(work, r.Object)); err != nil {
+	if err := r.memory.holdPod(ctx, r.Namespace, len(r.Object), work); err != nil {
 		return nil, err
 	}
-	pod, err := podschema.DecodeObject(r.Object, "metadata")
+	pod, err := r.decode(r.Object, "metadata")
 	if err != nil {
-		return nil, Malformed("the review's object is not a pod: %v", err)
+		return nil, err
 	}
 	if !r.head.metadata.isAbsent() {
 		pod["metadata"] = decided["metadata"]
 	}
 	r.pod = pod
 	return r.pod, nil
+}
+
+// decode decodes the text of a pod, or of its metadata, without a field, in the memory that the review holds. The error is a
+// [MalformedError] or a [tooLargeError].
+func (r *Review) decode(text part, without string) (map[string]any, error) {
+	if rawjson.Exceeds(text, r.memory.bytes()) {
+		return nil, &tooLargeError{r.memory.bytes()}
+	}
+	object, err := podschema.DecodeObject(text, without)
+	if err != nil {
+		return nil, Malformed("the review's object is not a pod: %v", err)
+	}
+	return object, nil
 }
 
 // object is the beginning of an object of any kind. Metadata is nil if there are none.

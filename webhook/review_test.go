@@ -67,7 +67,7 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 		if diff := cmp.Diff(want.Request, got); diff != "" {
 			t.Fatalf("%s\nin %s", diff, body)
 		}
-		r.memory.limits = newLimits(MemoryFor(256<<20, 2))
+		r.memory.room = newRoom(16)
 		pod, err := r.Metadata(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestOfDuplicatesTheLastCounts(t *testing.T) {
 	if err != nil || r.UID != "1" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	r.memory.limits = newLimits(MemoryFor(256<<20, 2))
+	r.memory.room = newRoom(16)
 	metadata, err := r.Metadata(t.Context())
 	if err != nil {
 		t.Fatal(err)

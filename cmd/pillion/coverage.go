@@ -22,13 +22,12 @@ func (r *replica) countPods() {
 	}
 	own := rest.CopyConfig(r.config)
 	own.QPS, own.Burst = listsPerSecond, listsPerSecond
-	whole := func(ctx context.Context, name string, reads *templates.NamespaceReads) (templates.Namespace, bool) {
-		found, err := r.namespaces.Get(ctx, name, reads, func(templates.Namespace) bool { return true })
-		return found, err == nil
+	namespace := func(ctx context.Context, name string) (templates.Namespace, error) {
+		return r.namespaces.Get(ctx, name, func(templates.Namespace) bool { return true })
 	}
 	counter := coverage.NewCounter(coverage.Options{
 		List: clientset.PodList(clientset.NewOrDie(own)), Comparer: drift.Comparer{Pipeline: r.pods.Pipeline, Registration: r.c.Registration()},
-		Namespaces: r.namespaces.All, Namespace: r.namespaces.Cached, Whole: whole, Templates: r.pods.Templates, Ready: r.loaded, Every: r.c.CountEvery, Logger: r.logger("coverage"),
+		Namespaces: r.namespaces.All, Namespace: namespace, Templates: r.pods.Templates, Ready: r.loaded, Every: r.c.CountEvery, Logger: r.logger("coverage"),
 	})
 	r.registry.MustRegister(counter)
 	r.run(counter.Run)

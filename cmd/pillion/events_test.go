@@ -58,6 +58,6 @@ const eventsIntroduction = "# Events\n\n" +
 	"Each event ends in the command that gives the details.\n" +
 	"Its action is `Admit` or `Refuse`.\n" +
 	"Dry runs have no events.\n\n" +
-	"Equal events are one event with a count. It is raised after ten seconds, then after twice as long each time, up to five minutes.\n" +
+	"Events with one reason on one object are one event with a count, until there was none for six minutes. It has the text of the first.\n" +
 	"A namespace may have ten writes at once, and one more every ten seconds; more are dropped.\n" +
 	"[pillion_events_total](metrics.md#pillion_events_total) counts them. API servers keep events for an hour.\n"

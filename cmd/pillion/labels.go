@@ -16,9 +16,10 @@ import (
 // a label that cannot be written because of its owner.
 func (r *replica) label() {
 	rules := r.c.Labels()
+	writer := labels.Writer{Client: r.unlimited, Rules: rules}
 	c := labels.New(labels.Options{
 		Rules: rules, Proven: r.prover.Proven, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllLabelled, Namespace: r.namespaces.Labelled,
-		Ready: r.mayWrite, Logger: r.logger("labels"), Write: labels.Writer{Client: r.unlimited, Rules: rules}.Write,
+		Ready: r.mayWrite, Logger: r.logger("labels"), PutOn: writer.PutOn, TakeOff: writer.TakeOff,
 		Held: func(namespace, label string, err error) {
 			r.recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 		},

@@ -32,7 +32,7 @@ func (noEvents) Record(events.Event) {}
 // oneNamespace is every namespace.
 type oneNamespace struct{ templates.Namespace }
 
-func (n oneNamespace) Get(context.Context, string, *templates.NamespaceReads, func(templates.Namespace) bool) (templates.Namespace, error) {
+func (n oneNamespace) Get(context.Context, string, func(templates.Namespace) bool) (templates.Namespace, error) {
 	return n.Namespace, nil
 }
 

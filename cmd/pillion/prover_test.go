@@ -57,7 +57,7 @@ func TestTheTemplateOfProofsIsThereWherePillionProvesAndInNoList(t *testing.T) {
 			if e, ok := set.Get(proof.Template); ok != test.want || ok && (e.Template == nil || e.Err != nil) {
 				t.Errorf("the template is there: %t, %v; want %t", ok, e.Err, test.want)
 			}
-			if listed := withoutProof(set); listed.Len() != 1 || listed.At(0).Name != "environment" {
+			if listed := withoutProof(set); len(listed.Entries()) != 1 || listed.Entries()[0].Name != "environment" {
 				t.Errorf("the list is %v", listed.All())
 			}
 		})
@@ -78,7 +78,7 @@ func TestNobodysTemplateTakesTheNameOfTheTemplateOfProofs(t *testing.T) {
 	if e.Err == nil || !strings.Contains(e.Err.Error(), "thief.yaml") || !strings.Contains(e.Err.Error(), proofSource) {
 		t.Errorf("its error is %v, want both places", e.Err)
 	}
-	if listed := withoutProof(set); listed.Len() != 1 {
+	if listed := withoutProof(set); len(listed.Entries()) != 1 {
 		t.Error("the list says nothing of the template that has no effect")
 	}
 	// Where nothing is proven the name is free.

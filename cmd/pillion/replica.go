@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,7 +40,6 @@ type replica struct {
 	runs []func(context.Context) error
 
 	// By connect.
-	token    *credentials
 	client   kubernetes.Interface
 	metadata metadata.Interface
 	// unlimited is for what limits itself: what writes labels and counts pods keeps no live read of a
@@ -99,9 +97,6 @@ func (r *replica) run(f ...func(context.Context) error) { r.runs = append(r.runs
 
 // connect makes the clients.
 func (r *replica) connect() error {
-	r.token = &credentials{log: r.logger("credentials")}
-	r.token.watch(r.config)
-	r.registry.MustRegister(r.token.Collector())
 	client, err := clientset.New(r.config)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -124,16 +119,13 @@ func (r *replica) follow(cmd *cobra.Command) error {
 		}
 	}
 	r.namespaces = namespaces.New(namespaces.Options{
-		Client: r.metadata, List: clientset.NamespaceList(r.client), Prefix: c.Prefix, Bytes: webhook.Share(c.MemoryLimit, webhook.NamespaceShare),
-		Reads: func() *templates.NamespaceReads { return r.set.Snapshot().NamespaceReads() }, Logger: r.logger("namespaces"),
+		Client: r.metadata, Prefix: c.Prefix, Logger: r.logger("namespaces"),
 	})
 	if err := r.readTemplates(); err != nil {
 		return err
 	}
 	r.set.OnChange(func(s *templates.Set) { r.metrics.SetTemplates(withoutProof(s)) })
-	r.set.OnChange(func(*templates.Set) { r.namespaces.TemplatesChanged() })
 	r.readNamespaced()
-	r.collectGarbage()
 	r.registry.MustRegister(follow.NewCollector(r.caches))
 	r.source = newSource(c, r.config, r.logger("certs"))
 	r.registry.MustRegister(r.source)
@@ -171,17 +163,6 @@ func (r *replica) readTemplates() error {
 	return nil
 }
 
-// collectGarbage has what caches leave behind collected.
-func (r *replica) collectGarbage() {
-	g := newGarbage()
-	r.set.OnVerdicts(func([]store.Verdict) { g.left() })
-	r.namespaces.OnChange(func(string) { g.leftLittle() })
-	if r.namespaced != nil {
-		r.namespaced.OnChange(func(string) { g.leftLittle() })
-	}
-	r.run(g.run)
-}
-
 // caches returns the states of the caches of the cluster's objects.
 func (r *replica) caches() map[string]follow.State {
 	states := map[string]follow.State{"namespaces": r.namespaces.State()}
@@ -197,7 +178,7 @@ func (r *replica) review() {
 	settings := injector.Config{Prefix: c.Prefix, Namespace: c.Namespace, ExcludedNamespaces: c.Excluded}
 	r.recorder = events.New(events.Options{
 		Client: r.client.EventsV1(), Metadata: r.metadata, Namespace: r.namespaces.UID, Owners: c.OwnerEvents,
-		Explain: settings.ExplainCommand, Instance: instance(), Logger: r.logger("events"),
+		Explain: settings.ExplainCommand, Logger: r.logger("events"),
 	})
 	r.registry.MustRegister(r.recorder.Collector())
 	r.run(r.recorder.Run)
@@ -206,21 +187,15 @@ func (r *replica) review() {
 	}
 }
 
-// loaded returns nil once reviews can be answered. While the cache of namespaces is wrong, they are
-// answered from live reads.
+// loaded returns nil once namespaces and templates are read.
 func (r *replica) loaded() error {
-	return errors.Join(r.namespaces.Loaded(), r.set.Ready(), r.namespaced.loaded())
-}
-
-// current returns nil while all namespaces and templates are as the API server has them.
-func (r *replica) current() error {
 	return errors.Join(r.namespaces.Ready(), r.set.Ready(), r.namespaced.loaded())
 }
 
 // mayWrite returns nil while the replica may write to the cluster. One that is held up has not all
 // templates: it must take no label off, and has nothing to say in a status.
 func (r *replica) mayWrite() error {
-	return errors.Join(r.token.Err(), r.current(), checkAll(r.inUse))
+	return errors.Join(r.loaded(), checkAll(r.inUse))
 }
 
 // write makes what writes to the cluster, and what counts for it.
@@ -254,7 +229,7 @@ func (r *replica) listen() error {
 	}
 	reviews := webhook.Options{
 		Effects: r.recorder, Metrics: r.metrics, Logger: r.log, Ready: r.loaded,
-		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit, runtime.GOMAXPROCS(0)),
+		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit),
 	}
 	r.handle(reviews)
 	r.server = webhook.NewServer(webhook.ServerOptions{
@@ -273,7 +248,8 @@ func (r *replica) listen() error {
 
 // handle makes the handlers of reviews.
 func (r *replica) handle(reviews webhook.Options) {
-	c, middleware := r.c, webhook.NewMiddleware(reviews)
+	c, middleware, namespaces := r.c, webhook.NewMiddleware(reviews), reviews
+	namespaces.Memory = webhook.NamespaceMemoryFor(r.c.MemoryLimit)
 	guard := webhook.GuardOptions{
 		Compile: r.compile, ExcludedNamespaces: c.Excluded, Templates: r.set.Snapshot, Namespaces: r.namespaces.All,
 		Mirrors: c.mirrorsTemplates(), Namespaced: r.namespaced.count(),
@@ -286,7 +262,7 @@ func (r *replica) handle(reviews webhook.Options) {
 		guard.Workloads, previews.Workloads = w.Naming, w.In
 	}
 	r.handlers = map[string]http.Handler{
-		"/mutate/namespaces":         middleware.Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.prover.Proven, r.set.Snapshot), r.leaving}),
+		"/mutate/namespaces":         webhook.NewMiddleware(namespaces).Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.prover.Proven, r.set.Snapshot), r.leaving}),
 		"/validate-sidecartemplates": middleware.Handler(webhook.NewGuard(guard)),
 		"/uninstall":                 middleware.Handler(r.leaving),
 	}

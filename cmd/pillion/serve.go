@@ -38,10 +38,7 @@ caBundle in every --webhook-configuration and
 --validating-webhook-configuration, the namespaces have been listed, the
 templates are loaded, and no template is missing that namespaces name and the
 running replicas have (--in-use-record). Until then /readyz names what is
-missing. A server whose cache of namespaces or templates the API server has
-shown to be wrong is not ready until it has read them anew; one that cannot
-reach the API server, or whose token is not accepted, stays ready: /readyz says
-then what keeps it from writing labels and statuses.`,
+missing. A server that cannot reach the API server stays ready.`,
 		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion \
     --library fluent-bit`,
 		Args: noArgs,

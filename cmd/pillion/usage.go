@@ -19,7 +19,7 @@ func (r *replica) named(template string) bool {
 
 // countUsage makes the counter of what namespaces use.
 func (r *replica) countUsage() {
-	r.counter = usage.NewCounter(usage.CounterOptions{Rules: r.c.Usage(), Templates: r.set.Snapshot, Namespaces: r.namespaces.All, Ready: r.current})
+	r.counter = usage.NewCounter(usage.CounterOptions{Rules: r.c.Usage(), Templates: r.set.Snapshot, Namespaces: r.namespaces.All, Ready: r.loaded})
 	r.registry.MustRegister(r.counter)
 	r.set.OnChange(func(*templates.Set) { r.counter.Changed() })
 	r.counter.OnCount(func(usage.Count) { r.set.UsageChanged() })

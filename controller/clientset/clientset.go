@@ -49,15 +49,6 @@ func PodList(client kubernetes.Interface) func(ctx context.Context, namespace st
 	}
 }
 
-// NamespaceList returns a function that answers one list request for the metadata of namespaces as
-// JSON, a PartialObjectMetadataList. The caller closes the body.
-func NamespaceList(client kubernetes.Interface) func(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
-	return func(ctx context.Context, opts metav1.ListOptions) (io.ReadCloser, error) {
-		return client.CoreV1().RESTClient().Get().Resource("namespaces").VersionedParams(&opts, scheme.ParameterCodec).
-			SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Stream(ctx)
-	}
-}
-
 // CreatePod returns a function that creates a pod in a namespace by server-side dry run. The pod is sent
 // as it is, also where no type of Kubernetes can hold it.
 func CreatePod(client kubernetes.Interface, namespace string) func(ctx context.Context, pod map[string]any) error {

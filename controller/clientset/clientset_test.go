@@ -29,10 +29,6 @@ func TestRequestsThatTypedClientsLack(t *testing.T) {
 	}{
 		"a page of pods of a namespace": {pods("shop"), "/api/v1/namespaces/shop/pods?continue=next&limit=250", "application/json"},
 		"a page of all pods":            {pods(""), "/api/v1/pods?continue=next&limit=250", "application/json"},
-		"a page of namespaces": {func(ctx context.Context, c kubernetes.Interface) error {
-			_, err := clientset.NamespaceList(c)(ctx, page)
-			return err
-		}, "/api/v1/namespaces?continue=next&limit=250", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"},
 		"the version": {func(ctx context.Context, c kubernetes.Interface) error {
 			_, err := clientset.ServerVersion(c)(ctx)
 			return err

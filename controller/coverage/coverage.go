@@ -32,13 +32,10 @@ const (
 type Options struct {
 	List     List
 	Comparer drift.Comparer
-	// Namespaces are those of the cache; the maps of one hold until the next one. Namespace
-	// returns one of them, and Whole the same with all that templates which read these keys
-	// need; where that cannot be read now, a look goes without the namespace. Templates returns
-	// the set in force.
+	// Namespaces are those of the cache, stubs of large ones among them. Namespace returns one whole. Where it
+	// returns an error, a look goes without the namespace. Templates returns the set in force.
 	Namespaces func() iter.Seq[templates.Namespace]
-	Namespace  func(name string) (templates.Namespace, bool)
-	Whole      func(ctx context.Context, name string, reads *templates.NamespaceReads) (ns templates.Namespace, ok bool)
+	Namespace  func(ctx context.Context, name string) (templates.Namespace, error)
 	Templates  func() *templates.Set
 	// Ready returns nil once both have been read completely.
 	Ready func() error
@@ -123,7 +120,7 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 			// taken as it is when its turn comes.
 			if name, _, _ := unstructured.NestedString(pod, "metadata", "namespace"); name != last {
 				last = name
-				ns, called = c.namespace(ctx, name, set)
+				ns, called = c.namespace(ctx, name)
 			}
 			if !called {
 				return nil
@@ -180,11 +177,8 @@ func (c *Counter) calls(ns templates.Namespace) bool {
 	return c.options.Comparer.Registration.Calls(ns, nil)
 }
 
-// namespace returns a namespace with what templates read, if API servers call Pillion there.
-func (c *Counter) namespace(ctx context.Context, name string, set *templates.Set) (templates.Namespace, bool) {
-	ns, ok := c.options.Namespace(name)
-	if !ok || !c.calls(ns) {
-		return templates.Namespace{}, false
-	}
-	return c.options.Whole(ctx, name, set.In(name).NamespaceReads())
+// namespace returns a namespace, if API servers call Pillion there.
+func (c *Counter) namespace(ctx context.Context, name string) (templates.Namespace, bool) {
+	ns, err := c.options.Namespace(ctx, name)
+	return ns, err == nil && c.calls(ns)
 }

@@ -204,22 +204,15 @@ func namespace(name, injection string) templates.Namespace {
 // counterOf returns a counter of a cluster, and what it logs.
 func counterOf(t testing.TB, c *cluster, all ...templates.Namespace) (*Counter, *bytes.Buffer) {
 	set, log := setOf(t), &bytes.Buffer{}
-	named := func(name string) (templates.Namespace, bool) {
-		i := slices.IndexFunc(all, func(ns templates.Namespace) bool { return ns.Name == name })
-		if i < 0 {
-			return templates.Namespace{}, false
-		}
-		return all[i], true
-	}
 	return NewCounter(Options{
 		List: c.list, Comparer: drift.Comparer{Pipeline: injector.NewPipeline(injector.Config{})},
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(all) }, Templates: func() *templates.Set { return set },
-		Namespace: func(name string) (templates.Namespace, bool) { // as the cache has a large one
-			ns, ok := named(name)
-			return templates.Namespace{Name: ns.Name, Labels: ns.Labels}, ok
-		},
-		Whole: func(_ context.Context, name string, _ *templates.NamespaceReads) (templates.Namespace, bool) {
-			return named(name)
+		Namespace: func(_ context.Context, name string) (templates.Namespace, error) {
+			i := slices.IndexFunc(all, func(ns templates.Namespace) bool { return ns.Name == name })
+			if i < 0 {
+				return templates.Namespace{}, errors.New("there is no such namespace")
+			}
+			return all[i], nil
 		},
 		Ready: func() error { return nil }, Every: 5 * time.Minute, Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}), log
@@ -358,9 +351,11 @@ func TestALookTakesEachNamespaceAsItIsWhenItsTurnComes(t *testing.T) {
 	all := []templates.Namespace{namespace("a", "enabled"), namespace("b", "enabled"), namespace("c", "enabled"), namespace("d", "")}
 	counter, _ := counterOf(t, c, all...)
 	now := map[string]templates.Namespace{"a": all[0], "b": namespace("b", "disabled"), "d": namespace("d", "enabled")}
-	counter.options.Namespace = func(name string) (templates.Namespace, bool) { ns, ok := now[name]; return ns, ok }
-	counter.options.Whole = func(_ context.Context, name string, _ *templates.NamespaceReads) (templates.Namespace, bool) {
-		return now[name], true
+	counter.options.Namespace = func(_ context.Context, name string) (templates.Namespace, error) {
+		if ns, ok := now[name]; ok {
+			return ns, nil
+		}
+		return templates.Namespace{}, errors.New("there is no such namespace")
 	}
 	found, err := counter.look(t.Context())
 	if err != nil || len(found.missing) != 2 || found.missing["a"] != 1 || found.missing["d"] != 1 {

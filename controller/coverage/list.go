@@ -36,7 +36,7 @@ func (list List) Each(ctx context.Context, namespace string, visit func(pod map[
 		body, unlisted = list(ctx, namespace, metav1.ListOptions{Limit: PageSize, Continue: next})
 		return body, unlisted
 	}, func(text []byte) error {
-		if rawjson.DecodedSize(text) > mostDecoded {
+		if rawjson.Exceeds(text, mostDecoded) {
 			tooLarge++
 			return nil
 		}

@@ -1,15 +1,10 @@
 package events
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/injector/owner"
@@ -29,22 +24,19 @@ const (
 	actionAdmit  = "Admit"
 )
 
-// note is an event that is not confirmed yet. It is small: the queue holds no pods.
+// note is an event that waits to be written. It is small: the queue holds no pods.
 type note struct {
 	namespace string
 	code      reason.Code
 	action    string
 	message   string
-	// count is how often the event came, the last time at the moment at.
-	count int
-	at    time.Time
 	// owner is the controller that the review names, of a kind that creates pods. Its zero
 	// value means none.
 	owner corev1.ObjectReference
 }
 
 // noteOf reads an event. It returns false for one that nobody has to be told.
-func noteOf(e Event, now time.Time) (note, bool) {
+func noteOf(e Event) (note, bool) {
 	owner, controlled := controllerOf(e)
 	if e.Told && !controlled {
 		return note{}, false
@@ -58,7 +50,7 @@ func noteOf(e Event, now time.Time) (note, bool) {
 	}
 	// A copy: a part of a message would keep all of it in memory.
 	message := strings.Clone(clip(e.Message, maxNote))
-	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, count: 1, at: now, owner: owner}, true
+	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, owner: owner}, true
 }
 
 // controllerOf returns the controller that the pod names as its owner, if it is of a kind of
@@ -73,49 +65,11 @@ func controllerOf(e Event) (ref corev1.ObjectReference, controlled bool) {
 	return ref, controlled
 }
 
-// key is the same for equal events.
-func (n note) key() string {
-	return strings.Join([]string{n.namespace, n.owner.APIVersion, n.owner.Kind, n.owner.Name, string(n.owner.UID), string(n.code), n.action, n.says()}, "\x00")
+// text returns the text of the event about an object: what happened, and the command that explains it.
+func (n note) text(regarding corev1.ObjectReference, explain func(namespace, object string) string) string {
+	end := " (why: " + explained(regarding, explain) + ")"
+	return clip(n.message, maxNote-len(end)) + end
 }
-
-// says is what an event says but for what there is to choose from, which changes with others'
-// templates.
-func (n note) says() string {
-	said, _, _ := strings.Cut(n.message, reason.Choice)
-	return said
-}
-
-// event returns the event about a confirmed object. Its name is made of what it says: the API
-// server refuses the same event of another replica, or of another time, and its series then
-// goes on.
-func (n note) event(regarding corev1.ObjectReference, o Options) *eventsv1.Event {
-	sum := sha256.Sum256([]byte(strings.Join([]string{regarding.Kind, string(regarding.UID), string(n.code), n.action, n.says()}, "\x00")))
-	suffix := "." + hex.EncodeToString(sum[:8])
-	e := &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: n.namespace, Name: strings.TrimRight(clip(regarding.Name, maxName-len(suffix)), ".-") + suffix},
-		EventTime:           metav1.NewMicroTime(n.at),
-		ReportingController: "pillion",
-		ReportingInstance:   o.Instance,
-		Action:              n.action,
-		Reason:              string(n.code),
-		Regarding:           regarding,
-		Type:                typeOf(n.code),
-	}
-	if n.count > 1 {
-		e.Series = n.series(n.count)
-	}
-	end := " (why: " + explained(regarding, o.Explain) + ")"
-	e.Note = clip(n.message, maxNote-len(end)) + end
-	return e
-}
-
-// series is that of an event that came so many times.
-func (n note) series(count int) *eventsv1.EventSeries {
-	return &eventsv1.EventSeries{Count: int32(min(count, maxCount)), LastObservedTime: metav1.NewMicroTime(n.at)}
-}
-
-// maxCount bounds the count of a series.
-const maxCount = 1 << 30
 
 // explained is the command with which a team sees the details.
 func explained(o corev1.ObjectReference, explain func(namespace, object string) string) string {

@@ -24,24 +24,15 @@ import (
 )
 
 const (
-	// A list or watch that failed is tried again after retryPause, and up to as much again:
+	// retryPause is the pause after a list or watch that failed. Jitter adds up to as much again, so that
 	// replicas that lost the same API server do not come back in step.
 	retryPause = 400 * time.Millisecond
-	// firstAnswer is how long a streamed list may take before the objects are listed page
-	// by page instead.
-	firstAnswer = 10 * time.Second
-	// forbiddenPause is the pause while lists are permitted and watches are not: each try
-	// lists everything.
-	forbiddenPause = 5 * time.Second
-	// absentPause is the pause while the API server does not know the resource, such as before its
-	// CRD is installed.
-	absentPause = 1200 * time.Millisecond
 	// callTimeout bounds a page of a list, and beginTimeout the time until a watch begins.
 	callTimeout  = 10 * time.Second
 	beginTimeout = 5 * time.Second
 )
 
-// Options are what a [Cache] works with. The fields above Transform are required.
+// Options are what a [Cache] works with. The fields above Stream are required.
 type Options struct {
 	// Name names the cache in errors, the log and metrics, such as "namespaces".
 	Name string
@@ -49,11 +40,11 @@ type Options struct {
 	Example runtime.Object
 	List    func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	Watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
-	// Client is the client behind List and Watch. A fake one says of itself that it knows
-	// no streamed lists.
-	Client any
 
-	// Transform turns an object into what the cache keeps. Given its own result, it changes nothing.
+	// Stream is the client behind List and Watch, where the API server streams lists, object by object. Nil: lists
+	// come page by page. A streamed list of a CRD that is deleted and made again may never end.
+	Stream any
+	// Transform turns an object into what the cache has of it. Given its own result, it changes nothing.
 	Transform cache.TransformFunc
 	// Changed is called with the key of each object that is new, different or gone, once
 	// the cache has it. It must return soon.
@@ -61,36 +52,25 @@ type Options struct {
 	// Filled is called once, when the cache has been filled and Changed has been called for
 	// each object. It must return soon.
 	Filled func()
-	// Answered is called after each list and watch that fills the cache, with the verb
-	// and the error. It must return soon.
+	// Answered is called after each list and watch, with the verb and the error. It must return soon.
 	Answered func(verb string, err error)
-	// Checked has the cache compared with the API server every ten seconds, for
-	// [Cache.State].
-	Checked bool
-	// Logger hears when the state changes.
+	// Logger logs when the API server cannot be read, and when it can be read again. Default: none.
 	Logger *slog.Logger
 }
 
-// Cache holds the objects of one resource. Make one with [New].
+// Cache has the objects of one resource. Make one with [New].
 type Cache struct {
 	o      Options
 	store  cache.Store
 	synced chan struct{}
-	// soon has the next check begin at once.
-	soon waiting.Wake
-	// writing lets one change of the store happen at a time.
-	writing sync.Mutex
 
 	mu sync.Mutex
-	// at is a resource version. The cache has every change up to it.
-	at string
-	// failed has the last error of each verb that does not work.
-	failed map[string]error
-	// restart ends the present watch, and the cache is read anew.
-	restart context.CancelFunc
-	// asked is when the read began that fills the cache next.
-	asked time.Time
-	judgement
+	// errors has the last error of each verb that does not work.
+	errors map[string]error
+	// listed is when the last read of everything began, and current a time at which the cache had everything.
+	listed, current time.Time
+	// unreadable reports whether the log has that the API server cannot be read.
+	unreadable bool
 }
 
 // New returns a cache that is empty until [Cache.Run] fills it.
@@ -98,8 +78,10 @@ func New(o Options) *Cache {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Cache{o: o, synced: make(chan struct{}), soon: waiting.NewWake(), failed: map[string]error{}, restart: func() {}}
-	c.current = time.Now()
+	if o.Changed == nil {
+		o.Changed = func(string) {}
+	}
+	c := &Cache{o: o, synced: make(chan struct{}), errors: map[string]error{}, current: time.Now()}
 	var options []cache.StoreOption
 	if o.Transform != nil {
 		options = append(options, cache.WithTransformer(o.Transform))
@@ -110,92 +92,49 @@ func New(o Options) *Cache {
 
 // Run keeps the cache up to date until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
-	var checking sync.WaitGroup
-	defer checking.Wait()
-	if c.o.Checked {
-		checking.Go(func() { c.checkUntil(ctx) })
-	}
-	// A streamed list costs an API server and this process less. The later runs list page by
-	// page, which needs no watch that works.
-	for n := 0; ctx.Err() == nil; n++ {
-		c.run(ctx, n > 0)
-	}
-}
-
-// run reads all objects and follows them, until ctx ends or the cache is to be read anew.
-func (c *Cache) run(ctx context.Context, pages bool) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	c.mu.Lock()
-	c.restart = stop
-	c.mu.Unlock()
-	if !pages {
-		late := time.AfterFunc(firstAnswer, func() {
-			if !c.HasSynced() {
-				stop()
-			}
-		})
-		defer late.Stop()
-	}
-	reflector := cache.NewReflectorWithOptions(&asked{ListWatch: &cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}, pages: pages, client: c.o.Client},
-		c.o.Example, &filled{Store: c.store, c: c, run: ctx}, cache.ReflectorOptions{
-			Name: c.o.Name, TypeDescription: c.o.Name,
-			Backoff: &wait.Backoff{Duration: retryPause, Jitter: 1},
+	reflector := cache.NewReflectorWithOptions(&listWatch{&cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}, c.o.Stream},
+		c.o.Example, &observedStore{c.store, c}, cache.ReflectorOptions{
+			Name: c.o.Name, TypeDescription: c.o.Name, Backoff: &wait.Backoff{Duration: retryPause, Jitter: 1},
 		})
 	for ctx.Err() == nil {
-		// Its error has been taken note of where the call was made.
-		_ = reflector.ListAndWatchWithContext(ctx)
-		pause := retryPause
-		switch list := c.Failed("list"); {
-		case apierrors.IsNotFound(list):
-			pause = absentPause
-		case list == nil && apierrors.IsForbidden(c.Failed("watch")):
-			pause = forbiddenPause
-		}
-		if !waiting.For(ctx, wait.Jitter(pause, 1)) {
-			return
-		}
+		_ = reflector.ListAndWatchWithContext(ctx) // c.observe has the error
+		waiting.For(ctx, wait.Jitter(retryPause, 1))
 	}
 }
 
-// asked is what the reflector asks.
-type asked struct {
+// listWatch is what the reflector calls.
+type listWatch struct {
 	*cache.ListWatch
-	pages  bool
 	client any
 }
 
 // IsWatchListSemanticsUnSupported has the reflector list page by page.
-func (a *asked) IsWatchListSemanticsUnSupported() bool {
-	return a.pages || watchlist.DoesClientNotSupportWatchListSemantics(a.client)
+func (l *listWatch) IsWatchListSemanticsUnSupported() bool {
+	return l.client == nil || watchlist.DoesClientNotSupportWatchListSemantics(l.client)
 }
 
-// list lists for the reflector. Version 0 would be answered from whatever an API server has
-// in its own cache, however old. Without a version the answer is as new as the request.
+// list lists for the reflector. Version 0 would be answered from an API server's own cache, however old. Without
+// a version the answer is as new as the request.
 func (c *Cache) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
 		options.ResourceVersion = ""
 	}
 	if options.Continue == "" {
-		c.ask()
+		c.beginList()
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := c.o.List(ctx, options)
-	c.answered(ctx, "list", err)
+	list, err := c.o.List(limited, options)
+	c.observe(ctx, "list", err)
 	return list, err
 }
 
 func (c *Cache) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	streamed := options.SendInitialEvents != nil && *options.SendInitialEvents
-	if streamed {
-		c.ask()
+	if options.SendInitialEvents != nil && *options.SendInitialEvents {
+		c.beginList()
 	}
-	c.soon.Wake() // the last watch has ended, and that may be for a reason
 	w, err := c.begin(ctx, options)
-	if !streamed || !apierrors.IsInvalid(err) { // an API server without streamed lists is asked for pages next
-		c.answered(ctx, "watch", err)
-	}
+	c.observe(ctx, "watch", err)
 	return w, err
 }
 
@@ -206,7 +145,7 @@ func (c *Cache) begin(ctx context.Context, options metav1.ListOptions) (watch.In
 	w, err := c.o.Watch(ctx, options)
 	switch {
 	case late.Stop() && err == nil:
-		return begun{w, cancel}, nil
+		return cancelingWatch{w, cancel}, nil
 	case err == nil:
 		w.Stop()
 	}
@@ -214,58 +153,101 @@ func (c *Cache) begin(ctx context.Context, options metav1.ListOptions) (watch.In
 	return nil, cmp.Or(err, fmt.Errorf("the API server did not begin the watch within %s", beginTimeout))
 }
 
-// begun is a watch with what has to be given back when it ends.
-type begun struct {
+// cancelingWatch is a watch with the context that ends with it.
+type cancelingWatch struct {
 	watch.Interface
 	cancel context.CancelFunc
 }
 
 // Stop implements [watch.Interface].
-func (b begun) Stop() {
-	b.cancel()
-	b.Interface.Stop()
+func (w cancelingWatch) Stop() {
+	w.cancel()
+	w.Interface.Stop()
 }
 
-// ask notes that a read of everything begins.
-func (c *Cache) ask() {
+func (c *Cache) beginList() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked = time.Now()
+	c.listed = time.Now()
 }
 
-// answered takes note of how a call went. A version that the API server has dropped is no
-// failure, but the usual end of an old watch.
-func (c *Cache) answered(ctx context.Context, verb string, err error) {
+// observe records the result of a call.
+func (c *Cache) observe(ctx context.Context, verb string, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	c.mu.Lock()
-	switch {
-	case err == nil:
-		delete(c.failed, verb)
-	case !expired(err):
-		c.failed[verb] = err
-		if apierrors.IsNotFound(err) && c.asked.After(c.current) {
-			c.current = c.asked // there is nothing to know
-		}
+	if isExpired(err) {
+		return // the reflector reads everything next
 	}
+	c.mu.Lock()
+	if err == nil {
+		delete(c.errors, verb)
+	} else {
+		c.errors[verb] = err
+	}
+	if apierrors.IsNotFound(err) {
+		c.current = time.Now() // there is no such resource
+	}
+	c.logState()
 	c.mu.Unlock()
-	if c.o.Answered != nil && !expired(err) {
+	if c.o.Answered != nil {
 		c.o.Answered(verb, err)
 	}
 }
 
-func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// logState logs whether the API server can be read, where that changed since the cache was filled.
+func (c *Cache) logState() {
+	err := c.err()
+	switch unreadable := err != nil && !apierrors.IsNotFound(err); {
+	case unreadable == c.unreadable || !c.HasSynced():
+	case unreadable:
+		c.unreadable = true
+		c.o.Logger.Warn("the API server cannot be read, so the cache may be old; this replica stays ready and works with it", "cache", c.o.Name, "age", time.Since(c.current).Round(time.Millisecond), "error", err)
+	default:
+		c.unreadable = false
+		c.o.Logger.Info("the API server can be read again", "cache", c.o.Name)
+	}
+}
 
 // Failed returns the last error of a verb, list or watch, that does not work at present, and
-// nil if it does: that the one works says nothing of the other.
+// nil if it does: the one may work without the other.
 func (c *Cache) Failed(verb string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.failed[verb]
+	return c.errors[verb]
 }
 
-// HasSynced reports whether the cache has been filled, and has told of all that is in it.
+// Err returns why the API server cannot be read at present, nil if it can.
+func (c *Cache) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err()
+}
+
+func (c *Cache) err() error { return cmp.Or(c.errors["list"], c.errors["watch"]) }
+
+// State is how current a cache is.
+type State struct {
+	// Age is the time since the cache was last known to have everything: since the last event or bookmark.
+	Age time.Duration
+	// Err is why the API server cannot be read, nil if it can, or if it does not know the resource.
+	Err error
+}
+
+// State returns how current the cache is.
+func (c *Cache) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := State{Age: time.Since(c.current)}
+	if err := c.err(); !apierrors.IsNotFound(err) {
+		s.Err = err
+	}
+	return s
+}
+
+// HasSynced reports whether the cache has been filled, and Changed called for each object in it.
 func (c *Cache) HasSynced() bool {
 	select {
 	case <-c.synced:
@@ -284,116 +266,89 @@ func (c *Cache) Get(key string) (object any, ok bool) {
 // List returns what the cache has of all objects, in no particular order.
 func (c *Cache) List() []any { return c.store.List() }
 
-// filled is the cache's store, as the reflector of one run fills it.
-type filled struct {
+// observedStore is the cache's store, as the reflector fills it.
+type observedStore struct {
 	cache.Store
 	c *Cache
-	// run ends when the cache is to be read anew.
-	run context.Context
 }
 
-// Transformer has the reflector keep what the cache keeps, from the start.
-func (f *filled) Transformer() cache.TransformFunc { return f.c.o.Transform }
+// Transformer has the reflector transform objects as they come.
+func (s *observedStore) Transformer() cache.TransformFunc { return s.c.o.Transform }
 
 // Add implements [cache.ReflectorStore].
-func (f *filled) Add(object any) error { return f.c.write(object, f.Store.Add) }
+func (s *observedStore) Add(object any) error { return s.write(object, s.Store.Add) }
 
 // Update implements [cache.ReflectorStore].
-func (f *filled) Update(object any) error { return f.c.write(object, f.Store.Update) }
+func (s *observedStore) Update(object any) error { return s.write(object, s.Store.Update) }
 
 // Delete implements [cache.ReflectorStore].
-func (f *filled) Delete(object any) error { return f.c.write(object, f.Store.Delete) }
+func (s *observedStore) Delete(object any) error { return s.write(object, s.Store.Delete) }
 
-// write changes the store by an object, and says so.
-func (c *Cache) write(object any, change func(any) error) error {
-	c.writing.Lock()
-	err := change(object)
-	c.writing.Unlock()
-	if err != nil || c.o.Changed == nil {
+func (s *observedStore) write(object any, write func(any) error) error {
+	if err := write(object); err != nil {
 		return err
 	}
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
 	if err != nil {
-		return fmt.Errorf("finding the key of an object of %s: %w", c.o.Name, err)
+		return fmt.Errorf("finding the key of an object of %s: %w", s.c.o.Name, err)
 	}
-	c.o.Changed(key)
+	s.c.o.Changed(key)
 	return nil
 }
 
-// Remake has the cache keep an object anew that was read just now, for a Transform that keeps
-// something else by now. It does nothing where the cache has another version of the object: that
-// one was, or is being, transformed since.
-func (c *Cache) Remake(object any) error {
-	key, err := cache.MetaNamespaceKeyFunc(object)
-	if err != nil {
-		return fmt.Errorf("finding the key of an object of %s: %w", c.o.Name, err)
-	}
-	version, same := versionOf(object), false
-	c.writing.Lock()
-	if has, ok := c.Get(key); ok && versionOf(has) == version {
-		same, err = true, c.store.Update(object)
-	}
-	c.writing.Unlock()
-	if same && err == nil && c.o.Changed != nil {
-		c.o.Changed(key)
-	}
-	return err
+// UpdateResourceVersion implements [cache.ResourceVersionUpdater]. The reflector calls it after each event and
+// each bookmark of a watch.
+func (s *observedStore) UpdateResourceVersion(string) {
+	s.c.mu.Lock()
+	defer s.c.mu.Unlock()
+	s.c.current = time.Now()
 }
 
 // Replace implements [cache.ReflectorStore].
-func (f *filled) Replace(objects []any, version string) error {
-	c := f.c
-	before := c.versions()
-	c.writing.Lock()
-	err := f.Store.Replace(objects, version)
-	c.writing.Unlock()
-	if err != nil {
+func (s *observedStore) Replace(objects []any, version string) error {
+	before := s.versions()
+	if err := s.Store.Replace(objects, version); err != nil {
 		return err
 	}
-	var changed []string
-	for key, now := range c.versions() {
+	for key, now := range s.versions() {
 		if was, ok := before[key]; !ok || was != now || now == "" {
-			changed = append(changed, key)
+			s.c.o.Changed(key)
 		}
 		delete(before, key)
 	}
-	changed = slices.AppendSeq(changed, maps.Keys(before))
-	if c.o.Changed != nil {
-		for _, key := range changed {
-			c.o.Changed(key)
-		}
+	for _, key := range slices.Sorted(maps.Keys(before)) {
+		s.c.o.Changed(key)
 	}
-	first := !c.HasSynced()
-	c.readAnew(f.run, version, len(changed) > 0)
-	if first && c.o.Filled != nil {
-		c.o.Filled()
-	}
+	s.c.endList()
 	return nil
 }
 
-// UpdateResourceVersion implements [cache.ResourceVersionUpdater]: the cache has everything
-// up to a version.
-func (f *filled) UpdateResourceVersion(version string) {
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
-	f.c.at = version
+// endList records that a read of everything has ended.
+func (c *Cache) endList() {
+	c.mu.Lock()
+	c.current = c.listed
+	first := !c.HasSynced()
+	if first {
+		close(c.synced)
+	}
+	c.mu.Unlock()
+	if first && c.o.Filled != nil {
+		c.o.Filled()
+	}
 }
 
 // versions returns the resource version of each object, by its key.
-func (c *Cache) versions() map[string]string {
+func (s *observedStore) versions() map[string]string {
 	all := map[string]string{}
-	for _, key := range c.store.ListKeys() {
-		if object, ok := c.Get(key); ok {
-			all[key] = versionOf(object)
+	for _, key := range s.ListKeys() {
+		object, ok := s.c.Get(key)
+		if !ok {
+			continue
+		}
+		all[key] = ""
+		if m, err := meta.Accessor(object); err == nil {
+			all[key] = m.GetResourceVersion()
 		}
 	}
 	return all
-}
-
-func versionOf(object any) string {
-	m, err := meta.Accessor(object)
-	if err != nil {
-		return ""
-	}
-	return m.GetResourceVersion()
 }

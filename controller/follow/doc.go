@@ -1,14 +1,9 @@
-// Package follow keeps a cache of one resource's objects, and knows how current the cache is.
+// Package follow has a cache of one resource's objects, which a reflector of client-go fills.
 //
-// In: functions that list and watch. Out: a [Cache], with its state: when it was last known
-// to be current, whether the API server has shown it to be wrong, and whether the API server
-// can be asked at all.
+// In: functions that list and watch. Out: a [Cache], with its age, by events and bookmarks, and with the error of
+// the API server if that cannot be read.
 //
-// The cache is a store of client-go that a reflector of client-go fills. Lists and watches that
-// fail are retried within a second, or two while the API server does not know the resource, and the
-// first read is consistent. Beside the reflector, a check compares the cache with the API server:
-// every ten seconds, soon after a watch has ended, and every second while something is wrong. Its cost does not grow with the number of objects.
-// What proves the cache wrong also has it read anew.
+// The first read is consistent. Lists and watches that fail are retried within a second.
 //
-// It may import client-go's tools, but no clients, and no other package of this module.
+// It may import client-go's tools, but no clients, and no other package of this module but controller/waiting.
 package follow

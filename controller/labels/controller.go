@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/controller/reconcile"
 	"github.com/pillion-dev/pillion/controller/rights"
@@ -23,8 +20,7 @@ import (
 )
 
 const (
-	// writesPerSecond is how many writes begin in a second, and writers how many run at the
-	// same time.
+	// writesPerSecond is how many writes begin in a second, and writers how many run at the same time.
 	writesPerSecond = 50
 	writers         = 16
 	// writeTimeout bounds one. A server-side apply of a namespace with 130,000 labels, which is
@@ -32,12 +28,19 @@ const (
 	writeTimeout = 30 * time.Second
 	// readyInterval is how often it is looked whether templates and namespaces are read.
 	readyInterval = 50 * time.Millisecond
-	// permissionPause is how long all writes wait where the right to write is missing, and
-	// connectionPause where the API server does not answer.
-	permissionPause = 30 * time.Second
-	connectionPause = time.Second
-	// everything is the item of the queue that stands for all namespaces.
-	everything = ""
+	// settle is how long after a label is not wanted any more it is taken off. An API server that has just
+	// started can answer for some seconds that there are no SidecarTemplates.
+	settle = 10 * time.Second
+	// firstRetry and lastRetry are the pauses after a write that failed.
+	firstRetry, lastRetry = time.Second, time.Minute
+	// maxFailures is how many writes fail in a row before the namespace is told.
+	maxFailures = 3
+
+	// A namespace has a number of writes at once, and one more each minute: somebody may undo them, or replicas
+	// may disagree while one version replaces another. A write that takes labels off counts as several, so that
+	// in doubt a label is on.
+	writesAtOnce, takeOffCost = 6, 3
+	writePause                = time.Minute
 )
 
 // Options are what [New] needs. All fields are required.
@@ -47,40 +50,50 @@ type Options struct {
 	Proven func() bool
 	// Templates returns the set in force.
 	Templates func() *templates.Set
-	// Namespaces are those in a cache that are not being deleted. The maps of one hold until the
-	// next one. Namespace returns one of them.
+	// Namespaces are those in a cache that are not being deleted. Namespace returns one of them, and never a
+	// stub. Its error is NotFound if there is none.
 	Namespaces func() iter.Seq[Namespace]
-	Namespace  func(name string) (Namespace, bool)
-	// Ready returns nil while templates and namespaces are as the API server has them. While
-	// it returns an error, nothing is written.
+	Namespace  func(ctx context.Context, name string) (Namespace, error)
+	// Ready returns nil while templates and namespaces are read. While it returns an error, nothing is written.
 	Ready func() error
-	// Write makes the changes of one namespace in one write. The error is the API's; a
-	// conflict says that the namespace is another by now, or that somebody else owns a label.
-	Write func(ctx context.Context, ns Namespace, changes []Change) error
-	// Held is told of a label of which API servers go on refusing the write for the same reason:
-	// a field manager owns it that is neither Pillion nor, as far as the namespace tells,
-	// somebody's hand; or the namespace has no room for it.
+	// PutOn and TakeOff make changes of one namespace, as those of [Writer] do.
+	PutOn, TakeOff func(ctx context.Context, ns Namespace, changes []Change) error
+	// Held is told of a label that API servers go on refusing: a field manager owns it that is neither Pillion
+	// nor, as far as the namespace tells, a hand; or the namespace has no room for it.
 	Held   func(namespace, label string, err error)
 	Logger *slog.Logger
+}
+
+// request is what the loop reconciles: labels to put on in a namespace, or to take off. Without a namespace it stands
+// for all.
+type request struct {
+	namespace string
+	off       bool
 }
 
 // Controller writes the labels of namespaces. Make one with [New].
 type Controller struct {
 	options Options
-	loop    *reconcile.Loop
-	order   *order
+	loop    *reconcile.Loop[request]
 	limiter *rate.Limiter
 	logged  rate.Sometimes
-	// started: all namespaces have been looked at, so that one that is new is a change.
+	// started: all namespaces have been compared, so that one that is new is a change.
 	started atomic.Bool
 
-	mu    sync.Mutex
-	tasks tasks
-	// problem is why no label can be written at present. Until pausedUntil nothing is
-	// written, and then one namespace as a try.
-	problem     pause
-	pausedUntil time.Time
-	writes      map[outcome]int
+	mu sync.Mutex
+	// open has what is to be written, by namespace.
+	open map[string]open
+	// limiters bound the writes of the namespaces that were written.
+	limiters map[string]*rate.Limiter
+	// failing: no label can be written at present.
+	failing bool
+	writes  map[outcome]int
+}
+
+// open are changes of a namespace that are not written yet.
+type open struct {
+	changes []Change
+	failed  map[string]bool // by label
 }
 
 // outcome is what is counted of writes.
@@ -88,26 +101,20 @@ type outcome struct{ label, outcome string }
 
 // New returns a controller that does nothing until [Controller.Run] runs.
 func New(o Options) *Controller {
-	order := newOrder()
 	return &Controller{
-		options: o, order: order, loop: reconcile.NewLoop(order),
+		options: o, loop: reconcile.NewLoop[request](firstRetry, lastRetry),
 		limiter: rate.NewLimiter(writesPerSecond, writers), logged: rate.Sometimes{First: 10, Interval: 10 * time.Second},
-		tasks: tasks{}, writes: map[outcome]int{},
+		open: map[string]open{}, limiters: map[string]*rate.Limiter{}, writes: map[outcome]int{},
 	}
 }
 
-// Changed says that what labels are decided by changed for all namespaces, such as the set in
-// force. It does not wait.
-func (c *Controller) Changed() {
-	c.order.put(everything, urgent)
-	c.loop.Add(everything)
-}
+// Changed has all namespaces compared: the set in force is another one. It does not wait.
+func (c *Controller) Changed() { c.loop.Add(request{}) }
 
-// NamespaceChanged says that a namespace is new, different or gone. It does not wait.
+// NamespaceChanged has a namespace compared that is new, different or gone. It does not wait.
 func (c *Controller) NamespaceChanged(name string) {
 	if c.started.Load() {
-		c.order.put(name, urgent)
-		c.loop.Add(name)
+		c.loop.Add(request{namespace: name})
 	}
 }
 
@@ -121,209 +128,215 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-func (c *Controller) reconcile(ctx context.Context, name string) time.Duration {
-	changed := c.order.take(name)
+func (c *Controller) reconcile(ctx context.Context, r request) (time.Duration, error) {
 	switch {
 	case !waiting.UntilReady(ctx, readyInterval, c.options.Ready):
-		return reconcile.Never
-	case name == everything:
+		return reconcile.Never, nil
+	case r.namespace == "":
 		c.all()
-		return reconcile.Never
+		return reconcile.Never, nil
 	}
-	return c.namespace(ctx, name, changed)
+	_, changes, err := c.compare(ctx, r)
+	if err != nil || len(changes) == 0 {
+		return reconcile.Never, err
+	}
+	if wait := c.allow(r); wait > 0 {
+		return wait, nil
+	}
+	if c.limiter.Wait(ctx) != nil {
+		return reconcile.Never, nil
+	}
+	ns, changes, err := c.compare(ctx, r)
+	if err != nil || len(changes) == 0 {
+		return reconcile.Never, err // another replica was faster
+	}
+	return reconcile.Never, c.write(ctx, r, ns, changes)
 }
 
-// all finds the namespaces that have something to write.
+// all adds the namespaces that have something to write. They come one after the other, so that a namespace that
+// changes meanwhile does not wait.
 func (c *Controller) all() {
-	there := map[string]bool{}
-	var open []string
-	for ns := range c.options.Namespaces() {
-		there[ns.Name] = true
-		if c.look(ns, false).next >= 0 {
-			open = append(open, ns.Name)
+	c.mu.Lock()
+	for name, l := range c.limiters {
+		if l.Tokens() >= writesAtOnce {
+			delete(c.limiters, name)
 		}
 	}
-	c.mu.Lock()
-	maps.DeleteFunc(c.tasks, func(at place, _ *task) bool { return !there[at.namespace] })
 	c.mu.Unlock()
-	for _, name := range open {
-		c.loop.Add(name)
-	}
-}
-
-// namespace writes the labels of one namespace that are due, and returns when to look again.
-func (c *Controller) namespace(ctx context.Context, name string, changed bool) time.Duration {
-	found := c.lookUp(name, changed)
-	if len(found.due) > 0 {
-		if wait := c.paused(); wait > 0 {
-			return wait
+	n := time.Duration(0)
+	for ns := range c.options.Namespaces() {
+		if !ns.Stub && len(c.observe(ns)) == 0 {
+			continue
 		}
-		if c.limiter.Wait(ctx) != nil {
-			return reconcile.Never
+		c.loop.AddAfter(request{namespace: ns.Name}, n*time.Second/writesPerSecond)
+		n++
+	}
+}
+
+// observe returns the changes of a namespace, and records that they are open.
+func (c *Controller) observe(ns Namespace) []Change {
+	changes := c.options.Rules.Changes(c.options.Templates(), c.options.Proven(), ns)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(changes) == 0 {
+		delete(c.open, ns.Name)
+	} else {
+		c.open[ns.Name] = open{changes, c.open[ns.Name].failed}
+	}
+	return changes
+}
+
+// compare returns the changes that a key is for. Labels that are not wanted come again once that has settled.
+func (c *Controller) compare(ctx context.Context, r request) (Namespace, []Change, error) {
+	ns, err := c.options.Namespace(ctx, r.namespace)
+	if apierrors.IsNotFound(err) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.open, r.namespace)
+		delete(c.limiters, r.namespace)
+		return ns, nil, nil
+	}
+	if err != nil {
+		return ns, nil, err
+	}
+	var changes []Change
+	off := false
+	for _, change := range c.observe(ns) {
+		if off = off || change.TakesOff(); change.TakesOff() == r.off {
+			changes = append(changes, change)
 		}
-		// Meanwhile another replica may have been faster.
-		if found = c.lookUp(name, false); len(found.due) > 0 {
-			c.write(ctx, found.Namespace, found.due)
-			found = c.lookUp(name, false)
-		}
 	}
-	if found.next >= 0 {
-		c.order.put(name, found.rank)
+	if off && !r.off {
+		c.loop.AddAfter(request{r.namespace, true}, settle)
 	}
-	return found.next
+	return ns, changes, nil
 }
 
-// found is what there is to write of a namespace.
-type found struct {
-	Namespace
-	due []Change
-	// next is how long nothing to do, [reconcile.Never] for good.
-	next time.Duration
-	rank rank
-}
-
-// lookUp is look for a namespace of the cache.
-func (c *Controller) lookUp(name string, changed bool) found {
-	ns, ok := c.options.Namespace(name)
-	if ok {
-		return c.look(ns, changed)
-	}
+// allow counts a write of a namespace, or returns how long it has to wait.
+func (c *Controller) allow(r request) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, key := range c.options.Rules.Keys() {
-		delete(c.tasks, place{name, key})
+	l := c.limiters[r.namespace]
+	if l == nil {
+		l = rate.NewLimiter(rate.Every(writePause), writesAtOnce)
+		c.limiters[r.namespace] = l
 	}
-	return found{next: reconcile.Never}
+	cost := 1
+	if r.off {
+		cost = takeOffCost
+	}
+	reserved := l.ReserveN(time.Now(), cost)
+	wait := reserved.Delay()
+	if wait > 0 {
+		reserved.Cancel()
+	}
+	return wait
 }
 
-// look compares a namespace with what it should be. It finds nothing to do where the namespace is
-// not known: it is being read, and then it has changed.
-func (c *Controller) look(ns Namespace, changed bool) found {
-	set := c.options.Templates()
-	if !Knows(set, ns) {
-		return found{next: reconcile.Never}
-	}
-	changes, keys := c.options.Rules.Changes(set, c.options.Proven(), ns), c.options.Rules.Keys()
-	f := found{Namespace: ns, rank: usual}
-	if !slices.ContainsFunc(changes, func(c Change) bool { return !c.TakesOff() }) {
-		f.rank = takesOff
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	c.tasks.found(ns.Name, keys, changes, changed, now)
-	f.due, f.next = c.tasks.due(ns.Name, keys, now)
-	return f
-}
-
-// paused returns how long nothing may be written. Where writes fail for all namespaces, the write
-// after the pause is a try: all others wait for the next pause.
-func (c *Controller) paused() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if wait := c.pausedUntil.Sub(now); wait > 0 {
-		return wait
-	}
-	if c.problem.length > 0 {
-		c.pausedUntil = now.Add(c.problem.length)
-	}
-	return 0
-}
-
-// write sends changes of one namespace, and takes note of the result.
-func (c *Controller) write(ctx context.Context, ns Namespace, changes []Change) {
-	limited, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	err := c.options.Write(limited, ns, changes)
-	if ctx.Err() != nil {
-		return
-	}
-	everybodys := everybodys(err)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if err == nil && c.problem != (pause{}) {
-		c.options.Logger.Info("labels of namespaces can be written again")
-		c.problem, c.pausedUntil = pause{}, time.Time{}
-		c.Changed() // nobody waits for the end of the pause
+// write makes changes of one namespace. Where somebody holds one of the labels, the others are written alone.
+func (c *Controller) write(ctx context.Context, r request, ns Namespace, changes []Change) error {
+	err := c.writeOnce(ctx, r, ns, changes)
+	if !isHeld(err) || len(changes) == 1 {
+		return err
 	}
 	for _, change := range changes {
-		c.note(ns.Name, change, err, everybodys.length > 0, now)
+		err = errors.Join(err, c.writeOnce(ctx, r, ns, []Change{change}))
 	}
-	if everybodys.length > 0 {
-		c.pause(everybodys, now)
-	}
+	return err
 }
 
-// note takes note of the result of one change. Known reports whether the error is everybody's,
-// which is told elsewhere.
-func (c *Controller) note(namespace string, change Change, err error, known bool, now time.Time) {
-	at, result := place{namespace, change.Key}, "failed"
-	t := c.tasks[at]
-	if t == nil || t.change != change {
-		t = &task{} // by now something else is to be written, or nothing
+func (c *Controller) writeOnce(ctx context.Context, r request, ns Namespace, changes []Change) error {
+	limited, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	write := c.options.PutOn
+	if r.off {
+		write = c.options.TakeOff
 	}
+	err := write(limited, ns, changes)
 	switch {
-	case err == nil:
-		t.written(now)
-		c.writes[outcome{at.label, "written"}]++
-		c.options.Logger.Debug("wrote a label", "namespace", at.namespace, "label", at.label, "value", change.Value)
-		return
-	case apierrors.IsNotFound(err):
-		delete(c.tasks, at)
-		return
-	case apierrors.IsConflict(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
-		// The namespace changed, of which the cache hears soon.
-		t.after = now.Add(firstRetry)
-		return
-	case apierrors.IsConflict(err):
+	case ctx.Err() != nil, apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err) && !isHeld(err):
+		return err // the namespace changed, of which the cache hears soon
+	case isHeld(err) && len(changes) > 1:
+		return err
+	}
+	c.record(ns.Name, changes, err)
+	if err != nil {
+		c.report(r, changes, err)
+	}
+	return err
+}
+
+// record counts the result of a write.
+func (c *Controller) record(namespace string, changes []Change, err error) {
+	result := "written"
+	switch {
+	case isHeld(err):
 		result = "conflict"
+	case err != nil:
+		result = "failed"
 	}
-	c.writes[outcome{at.label, result}]++
-	// At first a conflict may be a hand of which the cache has yet to hear.
-	again, often := t.failed(err.Error(), now)
-	conflict := result == "conflict"
-	if again && !known && (conflict || often) {
-		c.options.Held(at.namespace, at.label, err)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := open{c.open[namespace].changes, map[string]bool{}}
+	for label, failed := range c.open[namespace].failed {
+		of.failed[label] = failed
 	}
-	if !known && again == conflict {
-		c.logged.Do(func() {
-			c.options.Logger.Error("writing a label of a namespace failed; it is tried again", "namespace", at.namespace, "label", at.label, "error", err)
-		})
+	for _, change := range changes {
+		c.writes[outcome{change.Key, result}]++
+		of.failed[change.Key] = err != nil
+	}
+	if _, there := c.open[namespace]; there {
+		c.open[namespace] = of
+	}
+	if err == nil && c.failing {
+		c.failing = false
+		c.options.Logger.Info("labels of namespaces can be written again")
+		c.Changed() // nobody waits for the end of a pause
 	}
 }
 
-// pause is how long all writes wait for a reason that is not one namespace's. Zero is none.
-type pause struct {
-	length time.Duration
-	why    string
-}
-
-// everybodys returns the pause after a write. It is empty if the error is about one namespace.
-func everybodys(err error) pause {
-	var answer apierrors.APIStatus
-	switch {
-	case err == nil:
-	case rights.Lacks(err): // a policy or a webhook refuses one namespace, RBAC all
-		return pause{permissionPause, fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
-			"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
-			"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)}
-	// A write that takes too long may do so for the size of its namespace.
-	case !errors.As(err, &answer) && !errors.Is(err, context.DeadlineExceeded):
-		return pause{connectionPause, err.Error()}
+// report logs why a write failed. It tells the namespace if the write goes on failing for a reason that is the
+// namespace's own.
+func (c *Controller) report(r request, changes []Change, err error) {
+	failures := c.loop.Failures(r)
+	if why := everybodys(err); why != "" {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.failing {
+			c.failing = true
+			c.options.Logger.Error("labels of namespaces cannot be written: namespaces that lack their label get no sidecars or are not enforced", "error", why)
+		}
+		return
 	}
-	return pause{}
-}
-
-// pause stops all writes for a while, and says why if that is new.
-func (c *Controller) pause(p pause, now time.Time) {
-	if c.problem.length != p.length {
-		counts := c.tasks.counts()
-		for _, label := range c.options.Rules.Keys() {
-			c.options.Logger.Error("labels of namespaces cannot be written: namespaces that lack their label get no sidecars or are not enforced",
-				"label", label, "lacking", counts[label].lacking, "error", p.why)
+	// A conflict may be a hand of which the cache has yet to hear.
+	if isHeld(err) && failures < 2 || !isHeld(err) && failures < maxFailures {
+		return
+	}
+	for _, change := range changes {
+		c.options.Held(r.namespace, change.Key, err)
+		if isHeld(err) || failures == maxFailures {
+			c.logged.Do(func() {
+				c.options.Logger.Error("writing a label of a namespace failed; it is tried again", "namespace", r.namespace, "label", change.Key, "error", err)
+			})
 		}
 	}
-	c.problem, c.pausedUntil = p, now.Add(p.length)
+}
+
+// everybodys returns why no namespace can be written, or nothing if the error is about one namespace.
+func everybodys(err error) string {
+	var answer apierrors.APIStatus
+	switch {
+	case rights.Lacks(err): // a policy or a webhook refuses one namespace, RBAC all
+		return fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
+			"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
+			"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Sprintf("the API server does not accept Pillion's token: %v; for the cause run: pillion check", err)
+	// A write that takes too long may do so for the size of its namespace.
+	case !errors.As(err, &answer) && !errors.Is(err, context.DeadlineExceeded):
+		return err.Error()
+	}
+	return ""
 }

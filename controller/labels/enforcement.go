@@ -1,8 +1,6 @@
 package labels
 
 import (
-	"strings"
-
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -61,20 +59,5 @@ func AskedBy(set *templates.Set, ns templates.Namespace, prefix string) Asker {
 		return OtherMatch
 	default:
 		return Nothing
-	}
-}
-
-// ShortAsk returns a value of a namespace's inject annotation that asks for the same, and has
-// no more than a few kilobytes: others' spaces are not kept. A value that asks for nothing that
-// can be understood stays one.
-func ShortAsk(value string) string {
-	ask, err := policy.ParseAsk(value, true, policy.Namespace)
-	switch {
-	case err != nil:
-		return ""
-	case ask.Mode == policy.Names:
-		return strings.Join(ask.Names, ",")
-	default:
-		return strings.TrimSpace(value)
 	}
 }

@@ -22,14 +22,20 @@ func (c *Controller) Describe(out chan<- *prometheus.Desc) {
 func (c *Controller) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counts := c.tasks.counts()
-	for _, label := range c.options.Rules.Keys() {
-		n := counts[label]
-		if c.problem != (pause{}) {
-			n.failing = max(n.failing, n.lacking) // those that were not tried, too
+	lacking, failing := map[string]int{}, map[string]int{}
+	for _, of := range c.open {
+		for _, change := range of.changes {
+			if !change.TakesOff() {
+				lacking[change.Key]++
+			}
+			if of.failed[change.Key] {
+				failing[change.Key]++
+			}
 		}
-		out <- prometheus.MustNewConstMetric(lackingDesc, prometheus.GaugeValue, float64(n.lacking), label)
-		out <- prometheus.MustNewConstMetric(failingDesc, prometheus.GaugeValue, float64(n.failing), label)
+	}
+	for _, label := range c.options.Rules.Keys() {
+		out <- prometheus.MustNewConstMetric(lackingDesc, prometheus.GaugeValue, float64(lacking[label]), label)
+		out <- prometheus.MustNewConstMetric(failingDesc, prometheus.GaugeValue, float64(failing[label]), label)
 	}
 	for o, n := range c.writes {
 		out <- prometheus.MustNewConstMetric(writesDesc, prometheus.CounterValue, float64(n), o.label, o.outcome)

@@ -22,13 +22,6 @@ func FieldManager(prefix string) string { return cmp.Or(prefix, templates.Defaul
 // managed fields, at the first server-side apply.
 const Nobody = "before-first-apply"
 
-// Unowned reports whether the managed fields do not tell who wrote a label, since somebody took
-// them away. An apply of another value is then a conflict with [Nobody].
-func Unowned(ns metav1.Object) bool {
-	fields := ns.GetManagedFields()
-	return len(fields) == 0 || slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == Nobody })
-}
-
 // Own reports whether an entry of managed fields is Pillion's: its writes are server-side
 // applies of the namespace itself. A policy of the chart keeps everybody else from writing
 // under the name.

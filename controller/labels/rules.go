@@ -14,11 +14,8 @@ type Namespace struct {
 	ResourceVersion string
 	// ByHand has the keys of labels that a field manager other than Pillion's owns.
 	ByHand []string
-	// Unowned is [Unowned]: an apply has to be forced.
-	Unowned bool
-	// Keys are the templates' keys that the labels are complete for, as far as selectors name
-	// them. Nil: the labels are complete.
-	Keys *templates.NamespaceReads
+	// Stub: the labels and annotations are not all that the namespace has.
+	Stub bool
 	// Forged has the keys of labels that somebody wrote under Pillion's name, as
 	// [InPillionsName] finds them. A namespace of the cache has none.
 	Forged []string
@@ -48,12 +45,6 @@ func (c Change) TakesOff() bool { return c.Value == "" }
 // Keys returns the keys of the managed labels.
 func (r Rules) Keys() []string {
 	return []string{templates.InjectionLabel(r.Prefix), templates.RequiredLabel(r.Prefix)}
-}
-
-// Knows reports whether a namespace has all labels that the templates select by. Without them
-// it cannot be judged.
-func Knows(set *templates.Set, ns Namespace) bool {
-	return ns.Keys == nil || set.In(ns.Name).NamespaceReads().SelectsWithin(ns.Keys)
 }
 
 // Changes returns the labels of a namespace that are not what they should be. A value of the
@@ -129,22 +120,17 @@ func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []
 	return changes
 }
 
-// Applied returns the labels that Pillion owns after the changes, as one server-side apply
-// sets them. Force reports whether the apply takes a label from somebody's hand, or from nobody.
-func (r Rules) Applied(ns Namespace, changes []Change) (labels map[string]string, force bool) {
-	labels, force = map[string]string{}, ns.Unowned
+// Applied returns the labels that Pillion owns after the changes that put labels on, as one server-side apply
+// sets them.
+func (r Rules) Applied(ns Namespace, changes []Change) map[string]string {
+	labels := map[string]string{}
 	for _, key := range r.Keys() {
 		if value, there := ns.Labels[key]; there && !slices.Contains(ns.ByHand, key) {
 			labels[key] = value
 		}
 	}
 	for _, c := range changes {
-		if c.TakesOff() {
-			delete(labels, c.Key)
-			continue
-		}
 		labels[c.Key] = c.Value
-		force = force || slices.Contains(ns.ByHand, c.Key)
 	}
-	return labels, force
+	return labels
 }

@@ -425,19 +425,15 @@ func TestAnApplyHasAllLabelsOfPillionsAndNoHands(t *testing.T) {
 		ns      Namespace
 		changes []Change
 		want    map[string]string
-		force   bool
 	}{
-		"nothing there":                {namespace("shop"), put, map[string]string{key: "true"}, false},
-		"the other label is Pillion's": {namespace("shop", "team=web", injection+"=enforced"), put, map[string]string{key: "true", injection: "enforced"}, false},
-		"the other label is a hand's":  {byHand(namespace("shop", injection+"=disabled"), injection), put, map[string]string{key: "true"}, false},
-		"the label is a hand's":        {byHand(namespace("shop", key+"=no", injection+"=enabled"), key), put, map[string]string{key: "true", injection: "enabled"}, true},
-		"nobody's":                     {Namespace{Namespace: namespace("shop").Namespace, Unowned: true}, put, map[string]string{key: "true"}, true},
-		"one goes":                     {namespace("shop", key+"=true", injection+"=enabled"), []Change{{Key: key, From: "true"}}, map[string]string{injection: "enabled"}, false},
-		"both":                         {namespace("shop", injection+"=enabled"), append(put, Change{Key: injection, Value: "enforced", From: "enabled"}), map[string]string{key: "true", injection: "enforced"}, false},
+		"nothing there":                {namespace("shop"), put, map[string]string{key: "true"}},
+		"the other label is Pillion's": {namespace("shop", "team=web", injection+"=enforced"), put, map[string]string{key: "true", injection: "enforced"}},
+		"the other label is a hand's":  {byHand(namespace("shop", injection+"=disabled"), injection), put, map[string]string{key: "true"}},
+		"the label is a hand's":        {byHand(namespace("shop", key+"=no", injection+"=enabled"), key), put, map[string]string{key: "true", injection: "enabled"}},
+		"both":                         {namespace("shop", injection+"=enabled"), append(put, Change{Key: injection, Value: "enforced", From: "enabled"}), map[string]string{key: "true", injection: "enforced"}},
 	} {
-		got, force := Rules{}.Applied(c.ns, c.changes)
-		if !maps.Equal(got, c.want) || force != c.force {
-			t.Errorf("%s: %v, forced: %t; want %v, %t", why, got, force, c.want, c.force)
+		if got := (Rules{}).Applied(c.ns, c.changes); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v; want %v", why, got, c.want)
 		}
 	}
 }
@@ -447,71 +443,11 @@ func byHand(ns Namespace, keys ...string) Namespace {
 	return ns
 }
 
-// A required template that selects by a label that is not known of a namespace may select it or
-// not.
-func TestANamespaceIsKnownIfItHasAllLabelsThatTemplatesSelectBy(t *testing.T) {
-	selecting := func(keys ...string) *templates.Set {
-		var all []templates.Entry
-		for i, key := range keys {
-			all = append(all, compile(t, fmt.Sprint("t", i), "match: {namespaceSelector: {matchExpressions: [{key: "+key+", operator: Exists}]}}\ninject: {metadata: {labels: {a: b}}}"))
-		}
-		return templates.NewSet(all)
-	}
-	for _, c := range []struct {
-		has, needs []string
-		want       bool
-	}{
-		{nil, nil, true}, {[]string{"a"}, nil, true}, {[]string{"a"}, []string{"a"}, true}, {[]string{"a", "b"}, []string{"b"}, true},
-		{nil, []string{"a"}, false}, {[]string{"a"}, []string{"a", "b"}, false},
-	} {
-		ns := namespace("shop")
-		if !Knows(selecting(c.needs...), ns) {
-			t.Errorf("a namespace with all its labels is not known to templates that need %v", c.needs)
-		}
-		ns.Keys = selecting(c.has...).NamespaceReads()
-		if got := Knows(selecting(c.needs...), ns); got != c.want {
-			t.Errorf("the labels %v for templates that need %v: known %v, want %v", c.has, c.needs, got, c.want)
-		}
-	}
-}
-
-func TestAShortenedAnnotationAsksForTheSame(t *testing.T) {
-	for value, want := range map[string]string{
-		"a": "a", "a, b": "a,b", "  true ": "true", "false": "false", "": "", "!!": "", "+a": "", "a,true": "",
-		"a," + strings.Repeat(" ", 100_000) + "b,a": "a,b", strings.Repeat("a,", 65): "", strings.Repeat("x", 300): "",
-	} {
-		if got := ShortAsk(value); got != want {
-			t.Errorf("%.20q becomes %q, want %q", value, got, want)
-		}
-	}
-}
-
-// The API server names such a conflict before-first-apply, and the label is nobody's.
-func TestANamespaceWhoseManagedFieldsNameNobodyIsUnowned(t *testing.T) {
-	for what, c := range map[string]struct {
-		managers []string
-		want     bool
-	}{
-		"no managed fields":                  {nil, true},
-		"those of the first apply":           {[]string{"before-first-apply", "pillion.dev"}, true},
-		"somebody's":                         {[]string{"kubectl-create"}, false},
-		"somebody's, and Pillion's own ones": {[]string{"kubectl-create", "pillion.dev"}, false},
-	} {
-		ns := &metav1.PartialObjectMetadata{}
-		for _, manager := range c.managers {
-			ns.ManagedFields = append(ns.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager})
-		}
-		if got := Unowned(ns); got != c.want {
-			t.Errorf("%s: unowned %v, want %v", what, got, c.want)
-		}
-	}
-}
-
 // A label that a template of the namespace may want is not taken off before that template is read.
 // Others are put on meanwhile.
 func TestWhileANamespacesOwnTemplatesAreNotReadNoLabelIsTakenOff(t *testing.T) {
 	own := func(err error) *templates.Set {
-		return templates.NewSet(nil).WithNamespaces(map[string]*templates.NamespaceTemplates{"shop": templates.NewNamespaceTemplates([]templates.Entry{{Name: "own", Namespace: "shop", Err: err}})})
+		return templates.NewSet(nil).WithNamespaces(func(string) []templates.Entry { return []templates.Entry{{Name: "own", Namespace: "shop", Err: err}} })
 	}
 	rules := Rules{Prefix: "pillion.dev"}
 	labelled := Namespace{Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}}}

@@ -5,78 +5,78 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/follow"
-	"github.com/pillion-dev/pillion/controller/waiting"
+	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
+// maxPage is how many namespaces a page of a list has: with managed fields, one can have 3 MB.
+const maxPage = 50
+
 // Options are what [New] needs. All fields are required but Prefix.
 type Options struct {
 	Client metadata.Interface
-	// List answers one list request for the metadata of namespaces as JSON.
-	List func(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error)
 	// Prefix is that of labels and annotations. Default: [templates.DefaultPrefix].
 	Prefix string
-	// Reads returns what the templates in force read of namespaces.
-	Reads func() *templates.NamespaceReads
-	// Bytes is how much may be kept of the metadata of all namespaces together. Of those that
-	// find no room, only what [Informer.Labelled] needs is kept.
-	Bytes  int64
 	Logger *slog.Logger
 }
 
-// Informer holds the metadata of all namespaces in a cache: all of a small namespace, and of a
-// large one what templates and Pillion itself need.
+// Informer has the metadata of all namespaces in a cache.
 type Informer struct {
-	o       Options
-	cache   *follow.Cache
-	keeping *keeping
-	live    *liveReader
-	wake    waiting.Wake
-	// changed are the listeners of [Informer.OnChange].
-	changed []func(name string)
+	prefix string
+	cache  *follow.Cache
+	live   *live
+	// listeners are those of [Informer.OnChange].
+	listeners []func(name string)
 }
 
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(o Options) *Informer {
-	o.Prefix = cmp.Or(o.Prefix, templates.DefaultPrefix)
-	i := &Informer{o: o, keeping: &keeping{prefix: o.Prefix, reads: o.Reads, left: o.Bytes, sizes: map[string]int64{}}, wake: waiting.NewWake()}
+	i := &Informer{prefix: cmp.Or(o.Prefix, templates.DefaultPrefix), live: newLive(o.Client)}
+	namespaces := o.Client.Resource(resource)
 	i.cache = follow.New(follow.Options{
-		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Client,
-		List: i.list, Watch: o.Client.Resource(resource).Watch, Transform: i.keeping.transform, Changed: i.tell, Checked: true, Logger: o.Logger,
+		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Logger: o.Logger,
+		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			options.Limit = maxPage
+			return namespaces.List(ctx, options)
+		},
+		Watch: namespaces.Watch, Stream: o.Client,
+		Transform: func(object any) (any, error) {
+			if ns, ok := object.(*metav1.PartialObjectMetadata); ok {
+				return newNamespace(ns, i.prefix), nil
+			}
+			return object, nil
+		},
+		Changed: func(name string) {
+			for _, f := range i.listeners {
+				f(name)
+			}
+		},
 	})
-	i.live = newLiveReader(o.Client, i.cache.Saw)
 	return i
 }
 
 // Run keeps the cache up to date until ctx ends.
-func (i *Informer) Run(ctx context.Context) {
-	var remaking sync.WaitGroup
-	defer remaking.Wait()
-	remaking.Go(func() { i.remakeUntil(ctx) })
-	i.cache.Run(ctx)
-}
+func (i *Informer) Run(ctx context.Context) { i.cache.Run(ctx) }
 
-// Loaded returns nil once the cache has been filled. Before that, the error says why the
-// cache is still empty.
-func (i *Informer) Loaded() error {
+// Ready returns nil once the cache has been filled. Before that, the error says why the cache is still empty.
+func (i *Informer) Ready() error {
 	if i.cache.HasSynced() {
 		return nil
 	}
-	switch err := cmp.Or(i.cache.Failed("list"), i.cache.Failed("watch")); {
+	switch err := i.cache.Err(); {
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("namespaces: list and watch of namespaces are not permitted; the chart's ClusterRole grants them: %w", err)
 	case err != nil:
@@ -86,91 +86,97 @@ func (i *Informer) Loaded() error {
 	}
 }
 
-// Ready returns nil if the cache has been filled, and nothing proves it wrong.
-func (i *Informer) Ready() error { return cmp.Or(i.Loaded(), i.cache.Wrong()) }
-
 // State returns how current the cache is.
 func (i *Informer) State() follow.State { return i.cache.State() }
 
-// Get returns what templates that read these keys need of a namespace, or all of it for nil. It
-// reads the namespace live if the cache does not hold that, or does not agree with what the caller
-// knows of the namespace. So it does if something proves the whole cache wrong. agrees reports whether metadata agree; it may look at Pillion's own labels. What a live
-// read brings counts in any case: it began after the caller asked.
+// Get returns a namespace. It reads the namespace live if the cache has none or only a stub, or one that does
+// not agree with what the caller knows. What a live read brings counts even if it does not agree: the read
+// began after the caller asked.
 //
-// The error is NotFound if the namespace does not exist, and TooManyRequests if too many
-// namespaces are being read. Beside any other error than NotFound is what the cache holds, if
-// that is what these templates need and nothing proves the cache wrong.
-func (i *Informer) Get(ctx context.Context, name string, reads *templates.NamespaceReads, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
-	var held templates.Namespace
-	known, ok := i.cached(name)
-	if ok && known.part.serves(reads) && i.cache.Wrong() == nil {
-		if held = known.namespace(); agrees(held) {
-			return held, nil
-		}
+// The error is NotFound if the namespace does not exist, and TooManyRequests if too many namespaces are being
+// read. Beside any other error than NotFound is what the cache has, if it is no stub.
+func (i *Informer) Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
+	cached, ok := i.get(name)
+	if ok && !cached.stub && agrees(cached.Namespace()) {
+		return cached.Namespace(), nil
 	}
-	ns, err := i.live.get(ctx, name, ok && known.part != nil, agrees)
-	if err != nil {
-		if apierrors.IsNotFound(err) {
-			held = templates.Namespace{}
-		}
-		return held, fmt.Errorf("reading namespace %q: %w", name, err)
+	ns, err := i.live.get(ctx, name, ok && cached.stub, func(ns *metav1.PartialObjectMetadata) bool { return agrees(newWhole(ns, i.prefix).Namespace()) })
+	switch {
+	case err == nil:
+		return newWhole(ns, i.prefix).Namespace(), nil
+	case !ok || cached.stub || apierrors.IsNotFound(err):
+		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
-	if reads != nil && !reads.Whole() && sizeOf(ns.Labels)+sizeOf(ns.Annotations) > mostKept {
-		// A review keeps the namespace until it is answered.
-		ns.Labels, ns.Annotations = needed(i.o.Prefix, reads, ns.Labels, ns.Annotations)
-	}
-	return ns, nil
+	return cached.Namespace(), fmt.Errorf("reading namespace %q: %w", name, err)
 }
 
-// UID returns the UID of a namespace in the cache. It reads nothing live.
+// Labelled returns a namespace with what controller/labels needs to know of it. It reads a namespace live of
+// which the cache has a stub. The error is NotFound if the namespace is not in the cache, or is being deleted.
+func (i *Informer) Labelled(ctx context.Context, name string) (labels.Namespace, error) {
+	cached, ok := i.get(name)
+	switch {
+	case !ok || cached.DeletionTimestamp != nil:
+		return labels.Namespace{}, apierrors.NewNotFound(resource.GroupResource(), name)
+	case !cached.stub:
+		return cached.labelled(), nil
+	}
+	ns, err := i.live.get(ctx, name, true, func(*metav1.PartialObjectMetadata) bool { return true })
+	switch {
+	case err != nil:
+		return labels.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
+	case ns.DeletionTimestamp != nil:
+		return labels.Namespace{}, apierrors.NewNotFound(resource.GroupResource(), name)
+	}
+	return newWhole(ns, i.prefix).labelled(), nil
+}
+
+// UID returns the UID of a namespace in the cache.
 func (i *Informer) UID(name string) (types.UID, bool) {
-	ns, ok := i.cached(name)
+	ns, ok := i.get(name)
 	if !ok {
 		return "", false
 	}
-	return ns.uid, true
+	return ns.UID, true
 }
 
-// cached returns a namespace of the cache.
-func (i *Informer) cached(name string) (*cached, bool) {
+// get returns a namespace of the cache.
+func (i *Informer) get(name string) (*namespace, bool) {
 	item, _ := i.cache.Get(name)
-	ns, ok := item.(*cached)
+	ns, ok := item.(*namespace)
 	return ns, ok
 }
 
-// Cached returns a namespace in the cache that is not being deleted. Of a large one it has, for
-// sure, Pillion's own labels, those that selectors name, and what the namespace asks for. It
-// reads nothing live.
+// Cached returns a namespace in the cache that is not being deleted. A stub has Pillion's own labels and what
+// the namespace asks for.
 func (i *Informer) Cached(name string) (templates.Namespace, bool) {
-	ns, ok := i.cached(name)
-	if !ok || ns.deleting {
+	ns, ok := i.get(name)
+	if !ok || ns.DeletionTimestamp != nil {
 		return templates.Namespace{}, false
 	}
-	return ns.namespace(), true
+	return ns.Namespace(), true
 }
 
 // OnChange calls f with the name of each namespace that is new, different or gone, once the
 // cache has it. f must return soon. Call OnChange before Run.
-func (i *Informer) OnChange(f func(name string)) { i.changed = append(i.changed, f) }
-
-func (i *Informer) tell(name string) {
-	if ns, ok := i.cached(name); !ok {
-		i.keeping.gone(name)
-	} else if i.lacks(ns) {
-		i.TemplatesChanged()
-	}
-	for _, f := range i.changed {
-		f(name)
-	}
-}
+func (i *Informer) OnChange(f func(name string)) { i.listeners = append(i.listeners, f) }
 
 // All goes over the namespaces in the cache, in no particular order, with what [Informer.Cached]
-// has of them. Namespaces that are being deleted are left out. The maps of a namespace hold until
-// the next one: ten thousand of them would be garbage each time.
+// has of them. Namespaces that are being deleted are left out.
 func (i *Informer) All() iter.Seq[templates.Namespace] {
 	return func(yield func(templates.Namespace) bool) {
 		for ns := range i.AllLabelled() {
 			if !yield(ns.Namespace) {
+				return
+			}
+		}
+	}
+}
+
+// AllLabelled is [Informer.All] with what controller/labels needs to know of each namespace.
+func (i *Informer) AllLabelled() iter.Seq[labels.Namespace] {
+	return func(yield func(labels.Namespace) bool) {
+		for _, item := range i.cache.List() {
+			if ns, ok := item.(*namespace); ok && ns.DeletionTimestamp == nil && !yield(ns.labelled()) {
 				return
 			}
 		}

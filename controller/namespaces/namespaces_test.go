@@ -1,66 +1,39 @@
 package namespaces
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"io"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/fake"
-	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/controller/follow/followtest"
+	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-func namespace(name, inject string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pillion.dev/inject": inject}},
-	}
-}
-
-// noReads is for templates that read nothing of namespaces.
-var noReads = templates.NewSet(nil).NamespaceReads()
-
-// newInformer returns an informer for no templates, with the memory of the chart.
 func newInformer(client metadata.Interface) *Informer {
-	return New(informerOptions(client, func() *templates.NamespaceReads { return noReads }))
+	return New(Options{Client: client, Logger: slog.New(slog.DiscardHandler)})
 }
 
-func informerOptions(client metadata.Interface, reads func() *templates.NamespaceReads) Options {
-	return Options{
-		Client: client, Reads: reads, Bytes: 32 << 20, Logger: slog.New(slog.DiscardHandler),
-		List: func(ctx context.Context, o metav1.ListOptions) (io.ReadCloser, error) {
-			list, err := client.Resource(resource).List(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			text, err := json.Marshal(list)
-			return io.NopCloser(bytes.NewReader(text)), err
-		},
-	}
-}
-
-// always agrees with any metadata.
-func always(templates.Namespace) bool { return true }
-
-func newClient(t *testing.T, objects ...runtime.Object) *fake.FakeMetadataClient {
+// following returns an informer with a filled cache, and a watch that stands.
+func following(t *testing.T, s *followtest.Server) *Informer {
 	t.Helper()
-	scheme := fake.NewTestScheme()
-	if err := metav1.AddMetaToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewSimpleMetadataClient(scheme, objects...)
+	i := newInformer(s)
+	runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
+	waitFor(t, "a watch stands", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
+	return i
 }
 
 func waitFor(t *testing.T, event string, done func() bool) {
@@ -72,45 +45,273 @@ func waitFor(t *testing.T, event string, done func() bool) {
 	}
 }
 
+// always agrees with any metadata.
+func always(templates.Namespace) bool { return true }
+
+func injection(value string) map[string]string {
+	return map[string]string{"pillion.dev/injection": value}
+}
+
+// enforced agrees with metadata that have the label enforced.
+func enforced(ns templates.Namespace) bool { return ns.Labels["pillion.dev/injection"] == "enforced" }
+
 func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t, namespace("shop", "a"))
-		i := newInformer(client)
-		// The empty cache holds no namespace, so Get reads live.
-		ns, err := i.Get(t.Context(), "shop", noReads, always)
-		if err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
+		s := followtest.New()
+		s.Put("shop", nil, map[string]string{"pillion.dev/inject": "a"})
+		i := newInformer(s)
+		if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Name != "shop" || ns.Annotations["pillion.dev/inject"] != "a" {
 			t.Fatalf("%+v, %v", ns, err)
 		}
 		if err := i.Ready(); err == nil {
 			t.Error("ready before the namespaces have been listed")
 		}
-		if _, err := i.Get(t.Context(), "none", noReads, always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
+		if _, err := i.Get(t.Context(), "none", always); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "none") {
 			t.Errorf("a namespace that does not exist: %v", err)
 		}
-		go i.Run(t.Context())
-		waitFor(t, "ready", func() bool { return i.Ready() == nil })
-		synctest.Wait() // until a fake watch stands: it tells nothing of before
-		if err := client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), namespace("shop", "b"), ""); err != nil {
-			t.Fatal(err)
+		var changed atomic.Value
+		i.OnChange(func(name string) { changed.Store(name) })
+		runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
+		waitFor(t, "ready", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
+		reads := s.Gets.Load()
+		s.Put("bank", nil, map[string]string{"pillion.dev/inject": "b"})
+		waitFor(t, "the change", func() bool { return changed.Load() == "bank" })
+		if ns, err := i.Get(t.Context(), "bank", always); err != nil || ns.Annotations["pillion.dev/inject"] != "b" || s.Gets.Load() != reads {
+			t.Errorf("%+v, %v, after %d live reads", ns, err, s.Gets.Load()-reads)
 		}
-		waitFor(t, "the change", func() bool {
-			ns, err := i.Get(context.Background(), "shop", noReads, always)
-			return err == nil && ns.Annotations["pillion.dev/inject"] == "b"
-		})
 	})
 }
 
 func TestAMissingPermissionIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := newClient(t)
-		client.PrependReactor("list", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewForbidden(resource.GroupResource(), "", nil)
-		})
-		i := newInformer(client)
-		go i.Run(t.Context())
+		s := followtest.New()
+		s.NoLists.Store(true)
+		i := newInformer(s)
+		runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
 		waitFor(t, "the permission named", func() bool {
 			err := i.Ready()
 			return err != nil && strings.Contains(err.Error(), "not permitted") && strings.Contains(err.Error(), "ClusterRole")
 		})
+	})
+}
+
+func TestTheCacheHasNoManagedFieldsAndNoLastAppliedConfiguration(t *testing.T) {
+	of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: "shop", UID: "u", ResourceVersion: "7", Labels: map[string]string{"team": "web", "pillion.dev/injection": "disabled"},
+		Annotations:   map[string]string{"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}`)}},
+	}}
+	n := newNamespace(of, "pillion.dev")
+	if n.ManagedFields != nil || !maps.Equal(n.Annotations, map[string]string{"a": "b"}) || !maps.Equal(n.Labels, of.Labels) || n.UID != "u" || n.ResourceVersion != "7" {
+		t.Errorf("%+v", n)
+	}
+	if !slices.Equal(n.byHand, []string{"pillion.dev/injection"}) || n.stub {
+		t.Errorf("by hand %v, stub %t", n.byHand, n.stub)
+	}
+	if len(of.Annotations) != 2 {
+		t.Error("the object of the API server was changed")
+	}
+}
+
+// large returns a label and an annotation that make a namespace too large for the cache.
+func large() (labels, annotations map[string]string) {
+	return map[string]string{"team": "web", "pillion.dev/required": "true"}, map[string]string{"pillion.dev/inject": "a", "pad": strings.Repeat("x", maxBytes)}
+}
+
+func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		s.Put("shop", nil, nil)
+		labels, annotations := large()
+		s.Put("shop", labels, annotations)
+		i := following(t, s)
+		if ns, ok := i.Cached("shop"); !ok || !maps.Equal(ns.Labels, map[string]string{"pillion.dev/required": "true"}) || !maps.Equal(ns.Annotations, map[string]string{"pillion.dev/inject": "a"}) {
+			t.Errorf("the stub is %+v", ns)
+		}
+		for ns := range i.AllLabelled() {
+			if !ns.Stub {
+				t.Errorf("%+v is no stub", ns)
+			}
+		}
+		if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Labels["team"] != "web" || len(ns.Annotations["pad"]) != maxBytes || s.Gets.Load() != 1 {
+			t.Errorf("%d labels, %v after %d reads", len(ns.Labels), err, s.Gets.Load())
+		}
+		if ns, err := i.Labelled(t.Context(), "shop"); err != nil || ns.Stub || ns.Labels["team"] != "web" || s.Gets.Load() != 2 {
+			t.Errorf("labelled: %d labels, %v after %d reads", len(ns.Labels), err, s.Gets.Load())
+		}
+		s.Away.Store(true)
+		if ns, err := i.Get(t.Context(), "shop", always); err == nil || ns.Name != "" {
+			t.Errorf("a stub answered: %+v, %v", ns, err)
+		}
+		s.Away.Store(false)
+		s.Put("shop", map[string]string{"team": "web"}, nil)
+		waitFor(t, "it is small again", func() bool { ns, _ := i.Cached("shop"); return ns.Labels["team"] == "web" })
+	})
+}
+
+func TestLabelledHasNoNamespaceThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		s.Put("shop", injection("enabled"), nil)
+		i := following(t, s)
+		if ns, err := i.Labelled(t.Context(), "shop"); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
+			t.Errorf("%+v, %v", ns, err)
+		}
+		s.Remove("shop")
+		waitFor(t, "it is gone", func() bool { _, err := i.Labelled(t.Context(), "shop"); return apierrors.IsNotFound(err) })
+		if s.Gets.Load() > 0 {
+			t.Errorf("%d live reads", s.Gets.Load())
+		}
+	})
+}
+
+func TestANamespaceThatTheCallerKnowsBetterIsReadLive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		s.Put("shop", injection("enabled"), nil)
+		i := following(t, s)
+		s.Deafen()
+		s.Put("shop", injection("enforced"), map[string]string{"pillion.dev/inject": "a"})
+		if ns, err := i.Get(t.Context(), "shop", always); err != nil || enforced(ns) {
+			t.Fatalf("the cache has: %+v, %v", ns, err)
+		}
+		if ns, err := i.Get(t.Context(), "shop", enforced); err != nil || !enforced(ns) || ns.Annotations["pillion.dev/inject"] != "a" {
+			t.Errorf("read live: %+v, %v", ns, err)
+		}
+	})
+}
+
+// A thousand pods of a namespace whose label is a moment old.
+func TestAFloodOfReviewsOfOneStaleNamespaceIsNoFloodOfReads(t *testing.T) {
+	for name, now := range map[string]string{"the read agrees": "enforced", "the read does not agree": "other"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := followtest.New()
+				s.Put("shop", injection("enabled"), nil)
+				i := following(t, s)
+				s.Deafen()
+				s.Put("shop", injection(now), nil)
+				s.Slow.Store(int64(20 * time.Millisecond))
+				var all sync.WaitGroup
+				var wrong atomic.Int64
+				for range 1000 {
+					all.Go(func() {
+						ns, err := i.Get(t.Context(), "shop", enforced)
+						if err != nil || ns.Labels["pillion.dev/injection"] != now {
+							wrong.Add(1)
+						}
+					})
+				}
+				all.Wait()
+				if s.Gets.Load() > 2 || wrong.Load() > 0 {
+					t.Errorf("%d reads, want 2 at most; %d of 1000 got no answer, or an old one", s.Gets.Load(), wrong.Load())
+				}
+			})
+		})
+	}
+}
+
+// A read that began before the caller asked may be older than what the caller knows.
+func TestAReadThatBeganBeforeIsNotTakenForAnAnswerThatDisagrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		s.Put("shop", injection("old"), nil)
+		i := newInformer(s)
+		s.Slow.Store(int64(20 * time.Millisecond))
+		for n := range 20 {
+			go func() { _, _ = i.Get(context.Background(), "shop", always) }()
+			time.Sleep(time.Millisecond)
+			want := fmt.Sprint("value-", n)
+			s.Put("shop", injection(want), nil)
+			ns, err := i.Get(t.Context(), "shop", func(ns templates.Namespace) bool { return ns.Labels["pillion.dev/injection"] == want })
+			if err != nil || ns.Labels["pillion.dev/injection"] != want {
+				t.Fatalf("%+v, %v, want %s", ns, err, want)
+			}
+		}
+	})
+}
+
+func TestWhereNothingCanBeReadTheCacheIsReturnedBesideTheError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		s.Put("shop", injection("enabled"), nil)
+		i := following(t, s)
+		s.Away.Store(true)
+		if ns, err := i.Get(t.Context(), "shop", enforced); err == nil || apierrors.IsNotFound(err) || ns.Labels["pillion.dev/injection"] != "enabled" {
+			t.Errorf("for a caller who knows better: %+v, %v", ns, err)
+		}
+		waitFor(t, "the state says so", func() bool { return i.State().Err != nil })
+		if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
+			t.Errorf("for others: %+v, %v", ns, err)
+		}
+		if err := i.Ready(); err != nil {
+			t.Errorf("Ready() = %v: all replicas would leave together", err)
+		}
+		s.Away.Store(false)
+		waitFor(t, "it is over", func() bool { return i.State().Err == nil })
+	})
+}
+
+// Everybody who reaches the port can name namespaces that do not exist.
+func TestNamespacesThatDoNotExistCostFewReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		i := newInformer(s)
+		const names = 2000
+		for n := range names { // within two seconds
+			time.Sleep(time.Millisecond)
+			if _, err := i.Get(t.Context(), fmt.Sprint("none-", n), always); !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) {
+				t.Fatalf("%v, want NotFound or TooManyRequests", err)
+			}
+		}
+		if n := s.Gets.Load(); n < readsAtOnce || n > readsAtOnce+readsPerSecond*names/1000 {
+			t.Errorf("%d reads for %d names", n, names)
+		}
+	})
+}
+
+func TestReadsOfStubsTakeNothingFromOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		for n := range 50 {
+			labels, annotations := large()
+			s.Put(fmt.Sprint("large-", n), labels, annotations)
+		}
+		i := following(t, s)
+		s.Put("shop", injection("enabled"), nil)
+		s.Slow.Store(int64(100 * time.Millisecond))
+		var all sync.WaitGroup
+		var failed atomic.Int64
+		for n := range 50 {
+			all.Go(func() {
+				if _, err := i.Get(t.Context(), fmt.Sprint("large-", n), always); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		time.Sleep(time.Millisecond)
+		began := time.Now()
+		if _, err := i.Get(t.Context(), "shop", enforced); err != nil || time.Since(began) > 150*time.Millisecond {
+			t.Errorf("another namespace: %v after %s", err, time.Since(began))
+		}
+		all.Wait()
+		if failed.Load() > 0 {
+			t.Errorf("%d reads of stubs did not wait for their turn", failed.Load())
+		}
+	})
+}
+
+func TestACallerWhoGivesUpIsAnsweredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := followtest.New()
+		s.Slow.Store(int64(time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err := newInformer(s).Get(ctx, "shop", always)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		time.Sleep(2 * time.Second) // the read ends
 	})
 }

@@ -1,8 +1,8 @@
-// Package reconcile is the loop of the controllers that write to the cluster: a queue of names, and
-// for each name a look, which decides and makes one write at most.
+// Package reconcile is the loop of the controllers that write to the cluster: a queue of keys, and for each key a
+// function that decides and makes one write at most.
 //
-// In: names, from caches that hear of changes. Out: calls of the look, never two of one name at the
-// same time. Imports: client-go's work queue, and nothing of this module.
+// In: keys, from caches that hear of changes. Out: calls of the function, never two of one key at the same time.
+// Imports: client-go's work queue, and nothing of this module.
 package reconcile
 
 import (
@@ -13,36 +13,35 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Never is what a look returns that has nothing to do until its name is added again.
+// Never is the result for a key that has nothing to do until it is added again.
 const Never time.Duration = -1
 
-// Loop looks at names. Make one with [NewLoop]. It holds goroutines until [Loop.Run] or [Loop.End]
-// ends it.
-type Loop struct {
-	queue workqueue.TypedDelayingInterface[string]
+// Loop reconciles keys. Make one with [NewLoop]. It holds goroutines until [Loop.Run] or [Loop.End] ends it.
+type Loop[K comparable] struct {
+	queue workqueue.TypedRateLimitingInterface[K]
 }
 
-// NewLoop returns a loop that keeps names in an order, nil for the order in which they came.
-func NewLoop(order workqueue.Queue[string]) *Loop {
-	queue := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: order})
-	return &Loop{workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: queue})}
+// NewLoop returns a loop that tries a key again that failed: after the first pause, then after twice as long each
+// time, up to the last pause.
+func NewLoop[K comparable](first, last time.Duration) *Loop[K] {
+	return &Loop[K]{workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](first, last))}
 }
 
-// Add has a name looked at. It does not wait.
-func (l *Loop) Add(name string) { l.queue.Add(name) }
+// Add has a key reconciled. It does not wait.
+func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
 
-// AddAfter has a name looked at after a time. It does not wait.
-func (l *Loop) AddAfter(name string, d time.Duration) { l.queue.AddAfter(name, d) }
+// AddAfter has a key reconciled after a time. It does not wait.
+func (l *Loop[K]) AddAfter(key K, d time.Duration) { l.queue.AddAfter(key, d) }
 
-// Len returns how many names wait to be looked at now.
-func (l *Loop) Len() int { return l.queue.Len() }
+// Failures returns how often a key has failed in a row.
+func (l *Loop[K]) Failures(key K) int { return l.queue.NumRequeues(key) }
 
-// End ends the loop. Names that are added afterwards are dropped.
-func (l *Loop) End() { l.queue.ShutDown() }
+// End ends the loop. Keys that are added afterwards are dropped.
+func (l *Loop[K]) End() { l.queue.ShutDown() }
 
-// Run calls look with each name that was added, until ctx ends. look returns after how long the name
-// is to be looked at again, or [Never].
-func (l *Loop) Run(ctx context.Context, workers int, look func(ctx context.Context, name string) time.Duration) {
+// Run calls reconcile with each key that was added, until ctx ends. reconcile returns after how long the key is
+// to be reconciled again, or [Never]. A key with an error is tried again after the loop's pause.
+func (l *Loop[K]) Run(ctx context.Context, workers int, reconcile func(ctx context.Context, key K) (time.Duration, error)) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
@@ -52,17 +51,27 @@ func (l *Loop) Run(ctx context.Context, workers int, look func(ctx context.Conte
 	for range workers {
 		running.Go(func() {
 			for {
-				name, ended := l.queue.Get()
+				key, ended := l.queue.Get()
 				if ended {
 					return
 				}
 				if ctx.Err() == nil {
-					if again := look(ctx, name); again >= 0 {
-						l.queue.AddAfter(name, again)
-					}
+					again, err := reconcile(ctx, key)
+					l.addAgain(key, again, err)
 				}
-				l.queue.Done(name)
+				l.queue.Done(key)
 			}
 		})
+	}
+}
+
+func (l *Loop[K]) addAgain(key K, after time.Duration, err error) {
+	if err != nil {
+		l.queue.AddRateLimited(key)
+		return
+	}
+	l.queue.Forget(key)
+	if after >= 0 {
+		l.queue.AddAfter(key, after)
 	}
 }

@@ -51,7 +51,7 @@ func Cluster(client dynamic.Interface, group string, log *slog.Logger) Source {
 	resource := client.Resource(c.gvr)
 	said := map[string]string{} // by verb: the error that was reported
 	c.cache = follow.New(follow.Options{
-		Name: "templates", Example: &unstructured.Unstructured{}, Client: client, Checked: true, Logger: log,
+		Name: "templates", Example: &unstructured.Unstructured{}, Logger: log,
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return resource.List(ctx, options)
 		},

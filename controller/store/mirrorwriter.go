@@ -76,7 +76,7 @@ type MirrorWriter struct {
 	templates, policies dynamic.NamespaceableResourceInterface
 
 	limiter *rate.Limiter
-	loop    *reconcile.Loop
+	loop    *reconcile.Loop[string]
 	// pauses are how long a mirror rests after a write.
 	pauses workqueue.TypedRateLimiter[string]
 
@@ -122,7 +122,7 @@ func NewMirrorWriter(o MirrorOptions) *MirrorWriter {
 		o:         o,
 		templates: o.Client.Resource(schema.GroupVersionResource{Group: o.Prefix, Version: v1alpha1.Version, Resource: Resource}),
 		policies:  o.Client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}),
-		limiter:   rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), loop: reconcile.NewLoop(nil),
+		limiter:   rate.NewLimiter(mirrorsPerSecond, mirrorsBurst), loop: reconcile.NewLoop[string](firstAgain, lastAgain),
 		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstAgain, lastAgain),
 		wanted: map[string]wantedMirror{}, kept: map[string]string{}, refused: map[string][]byte{}, tasks: map[string]*mirrorTask{},
 	}
@@ -261,7 +261,7 @@ func (w *MirrorWriter) due(name string, now time.Time) (a mirrorAction, wait tim
 
 // Run keeps the mirrors until ctx ends, which is no error.
 func (w *MirrorWriter) Run(ctx context.Context) error {
-	w.loop.Run(ctx, 1, w.look)
+	w.loop.Run(ctx, 1, func(ctx context.Context, name string) (time.Duration, error) { return w.look(ctx, name), nil })
 	return nil
 }
 

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,14 +42,12 @@ const (
 	// looksAtOnce.
 	looksPerSecond = 0.5
 	looksAtOnce    = 10
-	// lookShare: a namespace waits this many times as long as its last look took.
-	lookShare = 20
 	// firstLooks is how long the first look at all namespaces may keep a replica unready.
 	firstLooks = 30 * time.Second
-	// lookRetry is how long a namespace waits that could not be read.
-	lookRetry = time.Second
-	readLimit = 10 * time.Second
-	lookers   = 2
+	// firstLookRetry and lastLookRetry are the pauses after a namespace could not be read.
+	firstLookRetry, lastLookRetry = time.Second, 30 * time.Second
+	readLimit                     = 10 * time.Second
+	lookers                       = 2
 )
 
 // The reasons of the condition Ready of a NamespacedSidecarTemplate, besides those of other templates.
@@ -109,14 +106,13 @@ func (o *NamespacedOptions) outOfForce(namespace string) (reason string, err err
 type Namespaced struct {
 	o     NamespacedOptions
 	cache *follow.Cache
-	loop  *reconcile.Loop
-	order *leastSpent
+	loop  *reconcile.Loop[string]
 	// changed hears of the templates of a namespace, and judged of the verdicts on them.
 	changed []func(namespace string)
 	judged  func(namespace string, verdicts []Verdict)
 	cluster func() *templates.Set
 	// all are the templates in force.
-	all atomic.Pointer[map[string]*templates.NamespaceTemplates]
+	all atomic.Pointer[map[string][]templates.Entry]
 
 	mu         sync.Mutex
 	namespaces map[string]*namespaceState
@@ -140,9 +136,8 @@ type namespaceState struct {
 	// out: the templates of all namespaces cost too much, and these are out of force.
 	out     bool
 	limiter *rate.Limiter
-	// waiting: a look is to come, not before.
+	// waiting: a look is to come.
 	waiting bool
-	before  time.Time
 }
 
 // objectMetadata is what the cache keeps of an object.
@@ -186,13 +181,12 @@ func (k *namespacedTemplate) ready() string {
 
 // NewNamespaced returns what follows nothing until [Namespaced.Run] runs.
 func NewNamespaced(o NamespacedOptions) *Namespaced {
-	n := &Namespaced{o: o, order: &leastSpent{spent: map[string]time.Duration{}}, namespaces: map[string]*namespaceState{}, said: rate.Sometimes{First: 10, Interval: 10 * time.Second}, cluster: func() *templates.Set { return templates.NewSet(nil) }}
+	n := &Namespaced{o: o, loop: reconcile.NewLoop[string](firstLookRetry, lastLookRetry), namespaces: map[string]*namespaceState{}, said: rate.Sometimes{First: 10, Interval: 10 * time.Second}, cluster: func() *templates.Set { return templates.NewSet(nil) }}
 	n.o.Compile.Values = nil
-	n.loop = reconcile.NewLoop(n.order)
-	n.all.Store(&map[string]*templates.NamespaceTemplates{})
+	n.all.Store(&map[string][]templates.Entry{})
 	resource := o.Metadata.Resource(schema.GroupVersionResource{Group: o.Group, Version: v1alpha1.Version, Resource: NamespacedResource})
 	n.cache = follow.New(follow.Options{
-		Name: "templates of namespaces", Example: &metav1.PartialObjectMetadata{}, Client: o.Metadata, Logger: o.Logger,
+		Name: "templates of namespaces", Example: &metav1.PartialObjectMetadata{}, Logger: o.Logger,
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if options.Limit == 0 || options.Limit > mostPerPage {
 				options.Limit = mostPerPage
@@ -266,7 +260,7 @@ func (n *Namespaced) listed() {
 		for _, m := range s.oldest() {
 			entries = append(entries, templates.Entry{Name: m.Name, Namespace: name, Source: templates.SourceIn(name, m.Name), Err: templates.ErrUnread})
 		}
-		all[name] = templates.NewNamespaceTemplates(entries[:min(len(entries), templates.MaxInNamespace)])
+		all[name] = entries[:min(len(entries), templates.MaxInNamespace)]
 	}
 	n.all.Store(&all)
 }
@@ -306,7 +300,7 @@ func (n *Namespaced) schedule(namespace string, s *namespaceState) {
 		return
 	}
 	s.waiting = true
-	n.loop.AddAfter(namespace, max(s.limiter.Reserve().Delay(), time.Until(s.before)))
+	n.loop.AddAfter(namespace, s.limiter.Reserve().Delay())
 }
 
 // ClusterChanged says that the set of the cluster is another one: names may be shadowed now.
@@ -324,13 +318,12 @@ func (n *Namespaced) ClusterChanged(set *templates.Set) {
 }
 
 // look reads and compiles what changed in a namespace.
-func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
-	began := time.Now()
+func (n *Namespaced) look(ctx context.Context, namespace string) (time.Duration, error) {
 	n.mu.Lock()
 	s := n.namespaces[namespace]
 	if s == nil {
 		n.mu.Unlock()
-		return reconcile.Never
+		return reconcile.Never, nil
 	}
 	s.waiting = false
 	objects := s.oldest()
@@ -341,18 +334,13 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	if err == nil {
 		err = n.keepLost(ctx, namespace, now, known)
 	}
-	spent := time.Since(began)
-	n.order.spend(namespace, spent)
 	n.fail(ctx, err)
-	if ctx.Err() != nil {
-		return reconcile.Never
-	}
 	if err != nil {
-		return lookRetry
+		return reconcile.Never, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s.known, s.before = now, time.Now().Add(lookShare*spent)
+	s.known = now
 	var cost int64
 	for _, k := range now {
 		cost += k.cost
@@ -372,9 +360,8 @@ func (n *Namespaced) look(ctx context.Context, namespace string) time.Duration {
 	if len(s.objects)+len(now) == 0 && s.limiter.Tokens() >= looksAtOnce-1 { // else its bounds begin anew
 		delete(n.namespaces, namespace)
 		n.unlist(s)
-		n.order.forget(namespace)
 	}
-	return reconcile.Never
+	return reconcile.Never, nil
 }
 
 // read returns the objects that count, by name, with their newest versions compiled.
@@ -619,13 +606,13 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 	if n.judged != nil {
 		n.judged(namespace, verdicts)
 	}
-	if slices.EqualFunc((*n.all.Load())[namespace].Entries(), entries, sameEntry) {
+	if slices.EqualFunc((*n.all.Load())[namespace], entries, sameEntry) {
 		return
 	}
 	all := maps.Clone(*n.all.Load())
 	delete(all, namespace)
 	if len(entries) > 0 {
-		all[namespace] = templates.NewNamespaceTemplates(entries)
+		all[namespace] = entries
 	}
 	n.all.Store(&all)
 	for _, f := range n.changed {
@@ -697,51 +684,6 @@ func (t *Templates) withNamespaces(set *templates.Set) *templates.Set {
 	if t.namespaced == nil {
 		return set
 	}
-	if all := *t.namespaced.all.Load(); len(all) > 0 {
-		return set.WithNamespaces(all)
-	}
-	return set
-}
-
-// leastSpent orders namespaces by the time that looks at them took, the least first: tenants whose
-// templates are expensive wait for all others.
-type leastSpent struct {
-	mu    sync.Mutex
-	spent map[string]time.Duration
-	// names are those that wait, in order.
-	names []string
-}
-
-// Touch implements workqueue.Queue.
-func (q *leastSpent) Touch(string) {}
-
-// Push implements workqueue.Queue. What a namespace has spent stays the same while it waits.
-func (q *leastSpent) Push(name string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	at := sort.Search(len(q.names), func(i int) bool { return q.spent[q.names[i]] > q.spent[name] })
-	q.names = slices.Insert(q.names, at, name)
-}
-
-// Len implements workqueue.Queue.
-func (q *leastSpent) Len() int { return len(q.names) }
-
-// Pop implements workqueue.Queue.
-func (q *leastSpent) Pop() string {
-	name := q.names[0]
-	q.names = slices.Delete(q.names, 0, 1)
-	return name
-}
-
-// spend notes how long a look took. What was spent earlier counts less each time.
-func (q *leastSpent) spend(name string, d time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.spent[name] = q.spent[name]*3/4 + d
-}
-
-func (q *leastSpent) forget(name string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.spent, name)
+	all := *t.namespaced.all.Load()
+	return set.WithNamespaces(func(namespace string) []templates.Entry { return all[namespace] })
 }

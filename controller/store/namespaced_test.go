@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -134,7 +133,7 @@ func TestOfANamespaceTheOldestTwentyTemplatesCount(t *testing.T) {
 			t.Errorf("%s reached another namespace", name)
 		}
 	}
-	if _, everywhere := set.Get("other"); everywhere || set.Len() != 0 {
+	if _, everywhere := set.Get("other"); everywhere || len(set.Entries()) != 0 {
 		t.Error("a template of a namespace is in the set of the cluster")
 	}
 }
@@ -219,7 +218,7 @@ func TestTemplatesOfNamespacesSurviveTheirCRD(t *testing.T) {
 			n.namespaces["shop"] = s
 			inForce := func() bool {
 				n.look(t.Context(), "shop")
-				entries := (*n.all.Load())["shop"].Entries()
+				entries := (*n.all.Load())["shop"]
 				return len(entries) == 1 && entries[0].Template != nil
 			}
 			if !inForce() {
@@ -326,27 +325,8 @@ func TestTemplatesThatNoPodGetsAreNotInForce(t *testing.T) {
 				t.Errorf("switched off %t: %s is %s, want %s", off, name, got, want)
 			}
 		}
-		if all := set.Namespaces(); len(all["kube-system"].Entries()) > 0 || (len(all["shop"].Entries()) == 1) == off {
-			t.Errorf("switched off %t: in force are %v", off, all)
+		if excluded, shop := set.In("kube-system").Entries(), set.In("shop").Entries(); len(excluded) > 0 || (len(shop) == 1) == off {
+			t.Errorf("switched off %t: in force are %v and %v", off, excluded, shop)
 		}
-	}
-}
-
-func TestTheNamespaceThatHasSpentLeastIsLookedAtFirst(t *testing.T) {
-	q := &leastSpent{spent: map[string]time.Duration{}}
-	q.spend("most", 3*time.Second)
-	q.spend("some", 2*time.Second)
-	q.spend("little", time.Second)
-	q.spend("gone", time.Minute)
-	q.forget("gone")
-	for _, name := range []string{"some", "most", "new", "little", "newer", "gone"} {
-		q.Push(name)
-	}
-	var got []string
-	for q.Len() > 0 {
-		got = append(got, q.Pop())
-	}
-	if want := []string{"new", "newer", "gone", "little", "some", "most"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 
 	"golang.org/x/time/rate"
@@ -37,11 +36,12 @@ const (
 	// maxJitter spreads the writes of the replicas: the first one's is seen by most
 	// of the others before they would write the same.
 	maxJitter = 400 * time.Millisecond
-	// firstPause is how long a replica lets stand what another one wrote over its
-	// own word, the first time; then twice as long, up to lastPause. Replicas of two
+	// The same word is written statusBurst times at once, and then every statusPause: replicas of two
 	// versions, or with different values, disagree while one replaces the other.
-	firstPause = 30 * time.Second
-	lastPause  = 10 * time.Minute
+	statusBurst = 3
+	statusPause = 6 * time.Minute
+	// firstRetry and lastRetry are the pauses after a write that failed.
+	firstRetry, lastRetry = time.Second, time.Minute
 	// countPause is how long the number of namespaces in a status stands at least, and
 	// countsPerSecond bounds the writes that are about such numbers alone: a template that
 	// matches everything has another one with each new namespace.
@@ -51,6 +51,8 @@ const (
 	acceptanceTime = 5 * time.Second
 	// countRetry is how long a number waits that found no place among them.
 	countRetry = 500 * time.Millisecond
+	// noAnswerPause is how long after an API server that did not answer it is asked again.
+	noAnswerPause = 30 * time.Second
 	// countWait is how long a first status waits for its number.
 	countWait = 2 * time.Second
 	// maxMessage is how much of a message a condition holds, in characters. The API
@@ -74,10 +76,8 @@ type StatusWriter struct {
 	uncounted bool
 	patch     func(ctx context.Context, name string, data []byte) error
 	logger    *slog.Logger
-	loop      *reconcile.Loop
-	// pauses are how long a word stands that was written, and counts bounds the writes that are
-	// about numbers alone.
-	pauses workqueue.TypedRateLimiter[string]
+	loop      *reconcile.Loop[string]
+	// counts bounds the writes that are about numbers alone.
 	counts *rate.Limiter
 
 	mu sync.Mutex
@@ -92,14 +92,15 @@ type StatusWriter struct {
 	failure    string
 }
 
-// word is what this replica has to say of an object.
+// word is what this replica has to say of an object, and since when.
 type word struct {
-	text string
-	due  time.Time
-	// namespaces is the number that is to be written, shown the number that the status has,
-	// and shownSince since when.
-	namespaces, shown int64
-	shownSince        time.Time
+	text  string
+	since time.Time
+	// limiter bounds how often the word is written.
+	limiter *rate.Limiter
+	// shown is the number that the status has, and shownSince since when.
+	shown      int64
+	shownSince time.Time
 }
 
 // NewStatusWriter returns a writer for SidecarTemplates of an API group. Its client
@@ -115,8 +116,8 @@ func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger
 func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
 	return &StatusWriter{
 		kind: v1alpha1.Kind, resource: Resource, groups: map[string][]string{},
-		patch: patch, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop(nil),
-		pauses: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstPause, lastPause), counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
+		patch: patch, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop[string](firstRetry, lastRetry),
+		counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
 	}
 }
 
@@ -134,12 +135,11 @@ func (w *StatusWriter) Observe(group string, verdicts []Verdict) {
 		key := group + " " + verdicts[i].Object.Name
 		w.groups[group] = append(w.groups[group], key)
 		w.verdicts[key] = &verdicts[i]
-		w.loop.Add(key)
+		w.loop.AddAfter(key, rand.N(maxJitter))
 	}
 	for _, key := range before {
 		if w.verdicts[key] == nil {
 			delete(w.words, key)
-			w.pauses.Forget(key)
 		}
 	}
 }
@@ -151,39 +151,33 @@ func (w *StatusWriter) Counted(namespaces map[string]int) {
 	defer w.mu.Unlock()
 	w.namespaces = namespaces
 	for key := range w.verdicts {
-		w.loop.Add(key)
+		w.loop.AddAfter(key, rand.N(maxJitter))
 	}
 }
 
 // Run writes until ctx ends, which is no error.
 func (w *StatusWriter) Run(ctx context.Context) error {
-	w.loop.Run(ctx, 1, w.look)
+	w.loop.Run(ctx, 1, w.reconcile)
 	return nil
 }
 
-// look writes the status of one object if it is due, and returns when to look again.
-func (w *StatusWriter) look(ctx context.Context, key string) time.Duration {
-	now := time.Now()
-	v, wait := w.due(key, now)
-	switch {
-	case wait != 0:
-		return wait
-	case v.saysAll() && !w.isOpen(v) && !w.counts.AllowN(now, 1):
-		return countRetry
+// reconcile writes the status of one object, if that differs and may be written now.
+func (w *StatusWriter) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	v, wait := w.verdict(key)
+	if wait != 0 {
+		return wait, nil
 	}
-	w.mu.Lock()
-	if said := w.words[key]; said != nil {
-		said.due = now.Add(w.pauses.When(key))
-	}
-	w.mu.Unlock()
 	if w.isOpen(v) {
 		v.acceptance = w.acceptance(ctx, v)
 	}
-	if !v.written() {
-		w.write(ctx, key, v)
+	again := reconcile.Never
+	if v.acceptance != nil && v.acceptance.Reason == NoAnswer {
+		again = noAnswerPause
 	}
-	_, wait = w.due(key, time.Now())
-	return wait
+	if v.written() {
+		return again, nil
+	}
+	return again, w.write(ctx, key, v)
 }
 
 // isOpen reports whether the object's status does not say yet whether API servers accept its pods.
@@ -204,8 +198,9 @@ func (w *StatusWriter) acceptance(ctx context.Context, v Verdict) *metav1.Condit
 	return &c
 }
 
-// due returns the verdict on an object, and how long its status is not to be written.
-func (w *StatusWriter) due(key string, now time.Time) (v Verdict, wait time.Duration) {
+// verdict returns the verdict on an object, or after how long its status may be written, [reconcile.Never] where
+// there is nothing to write.
+func (w *StatusWriter) verdict(key string) (v Verdict, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	latest := w.verdicts[key]
@@ -215,47 +210,43 @@ func (w *StatusWriter) due(key string, now time.Time) (v Verdict, wait time.Dura
 	v = *latest
 	n, counted := w.namespaces[v.Object.Name]
 	v.count(n, counted)
-	wait = w.say(key, v, now).due.Sub(now)
+	said, open := w.word(key, v), w.isOpen(v)
 	switch {
-	case v.written() && !w.isOpen(v):
+	case v.written() && !open:
 		return v, reconcile.Never
-	case !w.uncounted && !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0:
-		wait += countWait
+	case v.saysAll() && !open: // the number alone
+		if wait := time.Until(said.shownSince.Add(countPause)); wait > 0 {
+			return v, wait + rand.N(maxJitter)
+		}
+		if !w.counts.Allow() {
+			return v, countRetry
+		}
+		return v, 0
+	case !w.uncounted && !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0 && time.Since(said.since) < countWait:
+		return v, countWait
 	}
-	return v, max(wait, 0)
+	reserved := said.limiter.Reserve()
+	if wait := reserved.Delay(); wait > 0 {
+		reserved.Cancel()
+		return v, wait
+	}
+	return v, 0
 }
 
-// say brings the word on an object up to date.
-func (w *StatusWriter) say(key string, v Verdict, now time.Time) *word {
-	said := w.words[key]
+// word returns the word on an object, a new one where the verdict is another.
+func (w *StatusWriter) word(key string, v Verdict) *word {
+	said, now := w.words[key], time.Now()
 	if text := v.text(); said == nil || said.text != text {
-		said = &word{text: text, due: now.Add(rand.N(maxJitter)), namespaces: v.namespaces, shown: v.shown(), shownSince: now}
+		said = &word{text: text, since: now, limiter: newStatusLimiter(), shown: v.shown()}
 		w.words[key] = said
-		w.pauses.Forget(key)
-		return said
 	}
 	if shown := v.shown(); said.shown != shown {
 		said.shown, said.shownSince = shown, now
-		said.wait(v)
-	}
-	if said.namespaces != v.namespaces {
-		said.namespaces = v.namespaces
-		w.pauses.Forget(key)
-		if v.saysAll() {
-			said.due = now.Add(rand.N(maxJitter))
-		}
-		said.wait(v)
 	}
 	return said
 }
 
-// wait puts off what is about the number alone until the one that is shown has stood long
-// enough, whichever replica wrote it.
-func (said *word) wait(v Verdict) {
-	if soonest := said.shownSince.Add(countPause); v.saysAll() && soonest.After(said.due) {
-		said.due = soonest
-	}
-}
+func newStatusLimiter() *rate.Limiter { return rate.NewLimiter(rate.Every(statusPause), statusBurst) }
 
 // count notes in how many namespaces the template is in force. It keeps what the status has
 // where that is not known: of a template that does not compile, replicas know different
@@ -334,7 +325,8 @@ func (v Verdict) saysAll() bool {
 	})
 }
 
-func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) {
+// write writes the status of an object. A conflict is no error: the watch brings the object as somebody else wrote it.
+func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	data, err := json.Marshal(map[string]any{
@@ -346,8 +338,12 @@ func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) {
 	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		// Somebody was first; what the object is now comes from the watch.
-		w.forget(key)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if said := w.words[key]; said != nil {
+			said.limiter = newStatusLimiter()
+		}
+		return nil
 	case apierrors.IsForbidden(err):
 		w.fail(fmt.Sprintf("missing permission: the verb patch on %s/status: %v", w.resource, err))
 	case err != nil && ctx.Err() == nil:
@@ -355,19 +351,7 @@ func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) {
 	default:
 		w.fail("")
 	}
-}
-
-// forget lets the next verdict on an object be written without a pause.
-func (w *StatusWriter) forget(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pauses.Forget(key)
-	if said := w.words[key]; said != nil {
-		said.due = time.Now().Add(rand.N(maxJitter))
-		if v := w.verdicts[key]; v != nil {
-			said.wait(*v)
-		}
-	}
+	return err
 }
 
 // fail logs what goes wrong, once.

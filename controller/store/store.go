@@ -122,12 +122,9 @@ func (t *Templates) Snapshot() *templates.Set { return t.withNamespaces(t.set.Lo
 
 // Ready returns nil once every source has been read completely, and until then
 // what is missing, in words. A source that fails later keeps what it had, which
-// [Templates.Sources] tells, and stays ready. One that is proven wrong does not.
+// [Templates.Sources] tells, and stays ready.
 func (t *Templates) Ready() error {
 	var missing []string
-	if state, ok := t.State(); ok && state.Wrong != nil {
-		missing = append(missing, state.Wrong.Error())
-	}
 	for _, s := range t.Sources() {
 		switch {
 		case s.Read:

@@ -2,8 +2,9 @@ package usage
 
 import (
 	"iter"
-	"maps"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/policy"
@@ -57,25 +58,18 @@ func (r Rules) Asks(ns templates.Namespace) policy.Ask {
 
 // Count goes over the namespaces once.
 func (r Rules) Count(set *templates.Set, namespaces iter.Seq[templates.Namespace]) Usage {
-	u := Usage{In: make(map[string]int, set.Len()), Named: map[string]int{}, Unknown: map[string]int{}}
-	for place := range set.Len() {
-		u.In[set.At(place).Name] = 0
+	u := Usage{In: make(map[string]int, len(set.Entries())), Named: map[string]int{}, Unknown: map[string]int{}}
+	for _, e := range set.Entries() {
+		u.In[e.Name] = 0
 	}
-	inForce := map[int]bool{}
 	for ns := range namespaces {
 		if !r.Counts(ns) {
 			continue
 		}
 		ask := r.Asks(ns)
-		clear(inForce)
-		u.ask(set, ns, ask, inForce)
-		for _, place := range set.Selecting(ns.Labels) {
-			if ask.Mode != policy.Out || set.At(place).Required() {
-				inForce[place] = true
-			}
-		}
-		for place := range inForce {
-			if e := set.At(place); !e.Suspended() {
+		u.addNames(set, ns.Name, ask.Names)
+		for _, e := range set.Entries() {
+			if inForceIn(e, ns, ask) {
 				u.In[e.Name]++
 			}
 		}
@@ -83,36 +77,39 @@ func (r Rules) Count(set *templates.Set, namespaces iter.Seq[templates.Namespace
 	return u
 }
 
-// ask adds what a namespace asks for, and notes in inForce the places that it gets by that.
-func (u *Usage) ask(set *templates.Set, ns templates.Namespace, ask policy.Ask, inForce map[int]bool) {
-	available := func(place int) bool {
-		t := set.At(place).Template
-		return t == nil || t.AvailableTo(ns.Labels)
-	}
+// addNames adds the names that a namespace names.
+func (u *Usage) addNames(set *templates.Set, namespace string, names []string) {
 	beyond := false
-	for _, name := range ask.Names {
-		place, ok := set.Place(name)
-		_, own := set.In(ns.Name).Place(name)
+	for _, name := range names {
+		_, ofCluster := set.Get(name)
+		_, own := set.In(namespace).Get(name)
 		switch {
-		case !ok && own: // it is the namespace's own, and nobody else's
-		case !ok && (u.Unknown[name] > 0 || len(u.Unknown) < mostUnknown):
-			u.Unknown[name]++
-		case !ok:
-			beyond = true
-		default:
+		case ofCluster:
 			u.Named[name]++
-			inForce[place] = available(place)
+		case own: // the namespace's own template
+		case u.Unknown[name] > 0 || len(u.Unknown) < mostUnknown:
+			u.Unknown[name]++
+		default:
+			beyond = true
 		}
 	}
 	if beyond {
 		u.Beyond++
 	}
-	if ask.Mode == policy.Default {
-		for _, place := range set.Defaults() {
-			inForce[place] = available(place)
+}
+
+// inForceIn reports whether a namespace that asks so gets a template, for some of its pods at least.
+func inForceIn(e templates.Entry, ns templates.Namespace, ask policy.Ask) bool {
+	if e.Suspended() {
+		return false
+	}
+	if slices.Contains(ask.Names, e.Name) || ask.Mode == policy.Default && e.InjectByDefault() {
+		if e.AvailableTo(ns.Labels) {
+			return true
 		}
 	}
-	maps.DeleteFunc(inForce, func(_ int, in bool) bool { return !in })
+	selector, _, ok := e.Match()
+	return ok && selector.Matches(labels.Set(ns.Labels)) && (ask.Mode != policy.Out || e.Required())
 }
 
 // Naming returns, for each of some names, the namespaces that name it, in order. Names that

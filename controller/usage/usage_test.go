@@ -61,7 +61,7 @@ func TestATemplateIsInForceWhereANamespaceNamesItAsksForAllOrIsSelected(t *testi
 				in = append(in, name)
 			}
 		}
-		if !slices.Equal(in, c.in) || len(u.In) != set.Len() {
+		if !slices.Equal(in, c.in) || len(u.In) != len(set.Entries()) {
 			t.Errorf("%s: in force are %v, want %v", c.why, in, c.in)
 		}
 	}

@@ -202,8 +202,8 @@ func (r Rules) instead(o Object, template, name string) string {
 		return fmt.Sprintf(": the template %s has no such parameter%s", template, nearest.Hint(name, parameters))
 	case template != "":
 		var names []string
-		for place := range r.Templates.Len() {
-			if e := r.Templates.At(place); !e.Suspended() && e.AvailableTo(r.Namespace) {
+		for _, e := range r.Templates.Entries() {
+			if !e.Suspended() && e.AvailableTo(r.Namespace) {
 				names = append(names, e.Name)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Level is where an annotation stands.
@@ -33,6 +35,11 @@ const (
 	Relative
 )
 
+// String says what an annotation of the mode asks for, for people.
+func (m Mode) String() string {
+	return [...]string{"nothing", "the defaults", "nothing but what is required", "these templates", "changes to the namespace's outcome"}[m]
+}
+
 // Ask is a parsed inject annotation.
 type Ask struct {
 	Mode Mode
@@ -41,6 +48,9 @@ type Ask struct {
 	// Plus and Minus are the names of mode Relative.
 	Plus, Minus []string
 }
+
+// asks reports whether the annotation asks for a template.
+func (a Ask) asks() bool { return a.Mode == Default || a.Mode == Names || len(a.Plus) > 0 }
 
 // maxNames bounds the names in one annotation. It is far above the number of
 // templates that a pod can use, and keeps a hostile annotation from costing more
@@ -89,13 +99,13 @@ func (a *Ask) add(item string, level Level) error {
 		mode, name, list = Relative, item[1:], &a.Minus
 	}
 	if mode == Relative && level == Namespace {
-		return fmt.Errorf("%q is relative, which only a pod's annotation may be; %s", clip(item), allowed(level))
+		return fmt.Errorf("%s is relative, which only a pod's annotation may be; %s", show.Value(item), allowed(level))
 	}
 	if name == "true" || name == "false" {
 		return fmt.Errorf("%q cannot be part of a list; %s", name, allowed(level))
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("%q is not a template name (a DNS label); %s%s", clip(item), allowed(level), didYouMean(item))
+		return fmt.Errorf("%s is not a template name (a DNS label); %s%s", show.Value(item), allowed(level), didYouMean(item))
 	}
 	if a.Mode != Absent && a.Mode != mode {
 		return fmt.Errorf("it mixes names with +names and -names; %s", allowed(level))
@@ -129,13 +139,4 @@ func allowed(level Level) string {
 		return `allowed are "true", "false" or template names separated by commas`
 	}
 	return `allowed are "true", "false", template names separated by commas, or changes to the namespace's list such as "+vault,-fluent-bit"`
-}
-
-// clip shortens a tenant's text for a message.
-func clip(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }

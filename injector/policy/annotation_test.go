@@ -16,7 +16,7 @@ func TestAWordForTrueOrFalseIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 			if level == Namespace {
 				r = request("-", value)
 			}
-			d := Decide(r, list{})
+			d := Decide(r, []Template{})
 			said := d.Why
 			for _, e := range d.Exclusions {
 				said += e.Why
@@ -32,7 +32,7 @@ func TestAWordForTrueOrFalseIsRefusedWithTheOneThatIsMeant(t *testing.T) {
 }
 
 func TestATemplateMayHaveTheNameOfSuchAWord(t *testing.T) {
-	d := Decide(request("on", "-"), list{{Template: Template{Name: "on"}}})
+	d := Decide(request("on", "-"), []Template{plain("on")})
 	if d.Deny || len(d.Exclusions) > 0 || len(d.Inject) != 1 {
 		t.Errorf("%+v", d)
 	}

@@ -1,10 +1,10 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates/nearest"
@@ -36,8 +36,8 @@ type Request struct {
 	// Disabled reports whether the namespace is switched off by its label.
 	Disabled bool
 
-	// Now is the time of the review, by which exceptions of required templates end.
-	Now time.Time
+	// Canaries has the stable template of each canary, by the canary's name. Pods cannot ask for a canary.
+	Canaries map[string]string
 
 	// Explain asks for Steps, and for an exclusion for each template that is not injected.
 	Explain bool
@@ -72,6 +72,20 @@ type Step struct {
 	Result string `json:"result"`
 }
 
+// Choice is a template to render.
+type Choice struct {
+	Template string
+	// Place is its index among the templates that were given.
+	Place int
+	// Asked: an annotation asks for it, by name or by "true".
+	Asked bool
+	// Required: it is required of the pod.
+	Required bool
+	// Late: nothing asks for it, and its match selects the namespace and not the pod. It is injected only if
+	// another template gives the pod the label that it selects.
+	Late bool
+}
+
 // Decision says which templates are injected, which are not, and why.
 type Decision struct {
 	// Code is set when one rule decides for the whole pod: an excluded
@@ -80,22 +94,11 @@ type Decision struct {
 	Why  string
 	// Deny reports that the pod must be refused for an annotation.
 	Deny bool
-	// Inject names the templates to render, in the order they were given. Of a pod that must be
+	// Inject has the templates to render, in the order they were given. Of a pod that must be
 	// refused they are the required ones: a final pod is compared with them all the same.
-	Inject []string
-	// Late has the templates of Inject that nothing asks for, and whose match selects the namespace and not
-	// the pod: they are injected only if another template gives the pod the label that they select.
-	Late map[string]bool
-	// Asked has the templates of Inject that an annotation asks for, by name or by
-	// "true".
-	Asked map[string]bool
-	// Required has the templates of Inject that are required for this pod.
-	Required map[string]bool
-	// Excepted has the required templates that the pod is excepted from, whether or not an
-	// annotation asks for them.
-	Excepted map[string]bool
+	Inject []Choice
 	// Exclusions are the templates that are not injected though something concerns them:
-	// they are asked for, match, or are taken off one by one. They are in the catalog's
+	// they are asked for, match, or are taken off one by one. They are in the templates'
 	// order, those that do not exist last. Of the rest there is none, unless the request
 	// says Explain: nothing asks for them, or Code says why for all.
 	Exclusions []Exclusion
@@ -104,9 +107,20 @@ type Decision struct {
 	Steps []Step
 }
 
+// Count returns how many templates are injected whatever others do.
+func (d Decision) Count() int {
+	n := 0
+	for _, choice := range d.Inject {
+		if !choice.Late {
+			n++
+		}
+	}
+	return n
+}
+
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// Decide chooses among the templates of a catalog.
+// Decide chooses among templates, which are in the order in which they are injected.
 //
 //	pod says   namespace says   injected
 //	-          -                those that match
@@ -118,142 +132,109 @@ const mirrorAnnotation = "kubernetes.io/config.mirror"
 //	names      anything         those, and required
 //	"false"    anything         nothing but required
 //	+a,-b      anything         the namespace's outcome, plus a, minus b
-func Decide(r Request, catalog Catalog) Decision {
-	d := decider{request: r, catalog: catalog}
-	d.decide()
+func Decide(r Request, templates []Template) Decision {
+	d := decider{request: r, templates: templates}
+	d.off, d.ignores = d.ofRequest()
+	d.step(Step{Rule: "request", Input: cmp.Or(d.off.why, "CREATE of a pod"), Result: cmp.Or(string(d.off.code), "goes on")})
+	if d.off.code != reason.NotAPodCreation {
+		d.readAnnotations()
+	}
+	if !d.result.Deny {
+		d.result.Code, d.result.Why = d.off.code, d.off.why
+	}
+	verdicts := d.judgeAll()
+	d.warn(verdicts)
+	for _, v := range verdicts {
+		d.conclude(v)
+	}
 	return d.result
 }
 
+// decider decides about one request.
 type decider struct {
-	request Request
-	catalog Catalog
+	request   Request
+	templates []Template
+	// pod and namespace are what the annotations say. The pod's "true" is in the namespace's.
+	pod, namespace Ask
+	// off is why all templates are taken off that nothing else asks for.
+	off     rule
+	ignores ignored
 	result  Decision
-	// verdicts are the templates that something concerns, index finds them by name.
-	verdicts []verdict
-	index    map[string]int
-	// off is why all templates are taken off, "" if they are not. offWhy is its sentence.
-	off    reason.Code
-	offWhy string
-	// noDefaults: "true" asks for the templates injected by default, and there is none.
-	noDefaults bool
-	// matching has the places of the templates that match.
-	matching []int
-	// excepted are the required templates that would match, and that the pod is excepted from.
-	excepted []exception
-	// listed is what listTemplates returned, offered the names behind it.
-	listed  string
+	// offered are the names that the pod may ask for, and hints is for how many names the nearest was looked for.
 	offered []string
-	// hinted is for how many names the nearest was looked for.
-	hinted int
+	hints   int
 }
 
-func (d *decider) decide() {
-	if d.decidedByRequest() {
-		return
-	}
-	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
-	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
-	d.matching = slices.DeleteFunc(d.catalog.Matching(d.request.NamespaceLabels, d.request.PodLabels, d.request.RequiredPodLabels), d.except)
-	switch {
-	case podErr != nil:
-		d.deny(Pod, podErr)
-		return
-	case nsErr != nil && pod.Mode != Out && pod.Mode != Names:
-		// A pod that says for itself does not depend on the namespace's annotation.
-		d.deny(Namespace, nsErr)
-		return
-	}
-	d.choose(pod, ns)
-	d.require()
-	for _, e := range d.excepted {
-		f := d.verdict(e.template, e.place)
-		f.exception, f.excepted = e.name, e.why
-	}
-	d.finish(pod)
+// rule is a rule about all templates.
+type rule struct {
+	code reason.Code
+	why  string
 }
 
-// decidedByRequest makes the decisions that no annotation can change.
-func (d *decider) decidedByRequest() bool {
+// ignored says what does not count for a request.
+type ignored int
+
+const (
+	ignoresNothing ignored = iota
+	ignoresAnnotations
+	// ignoresAll: neither annotations nor required templates count.
+	ignoresAll
+)
+
+// ofRequest returns the rule that no annotation can change.
+func (d *decider) ofRequest() (rule, ignored) {
 	r := d.request
-	whole := func(code reason.Code, why string) bool {
-		if code != reason.NotAPodCreation {
-			d.askInVain(code, why)
-		}
-		d.takeAllOff(code, why)
-		d.step(Step{Rule: "request", Input: why, Result: string(code)})
-		d.sortAll()
-		for _, f := range d.verdicts {
-			if f.inVain || f.place != nowhere && r.Explain {
-				d.result.Exclusions = append(d.result.Exclusions, Exclusion{Template: f.name, Code: code, Why: why, Asked: f.inVain})
-			}
-		}
-		return true
-	}
+	_, mirror := r.PodAnnotations[mirrorAnnotation]
 	switch {
 	case r.Operation != "CREATE" || r.Subresource != "":
-		return whole(reason.NotAPodCreation, fmt.Sprintf("operation %s on pods%s", r.Operation, slashed(r.Subresource)))
+		return rule{reason.NotAPodCreation, "operation " + r.Operation + " on " + strings.TrimSuffix("pods/"+r.Subresource, "/")}, ignoresAll
 	case r.Excluded:
-		return whole(reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace))
+		return rule{reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace)}, ignoresAll
 	case r.Disabled:
-		return whole(reason.NamespaceDisabled, fmt.Sprintf("namespace %q is switched off by its label %s=disabled", r.Namespace, r.InjectionKey))
-	case d.isMirror() && (r.FromNode || len(d.catalog.Required()) == 0):
-		return whole(reason.MirrorPod, "the pod mirrors a static pod of a node ("+mirrorAnnotation+"), which cannot be changed")
+		return rule{reason.NamespaceDisabled, fmt.Sprintf("namespace %q is switched off by its label %s=disabled", r.Namespace, r.InjectionKey)}, ignoresAll
+	case !mirror:
+		return rule{}, ignoresNothing
+	case r.FromNode || !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Required }):
+		return rule{reason.MirrorPod, "the pod mirrors a static pod of a node (" + mirrorAnnotation + "), which cannot be changed"}, ignoresAll
 	}
-	d.step(Step{Rule: "request", Input: "CREATE of a pod", Result: "goes on"})
-	return false
+	// No node sent the pod, so it mirrors nothing. The annotation alone must not keep required templates out.
+	return rule{reason.MirrorPod, "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"}, ignoresAnnotations
 }
 
-// askInVain notes the templates that the annotations ask for where nothing is injected,
-// and warns of an annotation that names no template.
-func (d *decider) askInVain(code reason.Code, why string) {
+// readAnnotations reads what the pod and its namespace ask for. A pod that says for itself does not depend on
+// the namespace's annotation.
+func (d *decider) readAnnotations() {
 	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
 	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
-	if podErr != nil || nsErr != nil && pod.Mode != Out && pod.Mode != Names {
-		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("nothing is injected: %s; %s is not valid either", why, d.request.InjectKey)))
-		return
+	speaks := pod.Mode == Out || pod.Mode == Names
+	switch {
+	case d.ignores != ignoresNothing:
+		if podErr != nil || nsErr != nil && !speaks || pod.asks() || pod.Mode != Out && ns.asks() {
+			d.result.Warnings = append(d.result.Warnings, d.off.code.Warning(fmt.Sprintf("nothing is injected, whatever %s says: %s", d.request.InjectKey, d.off.why)))
+		}
+	case podErr != nil:
+		d.refuse(Pod, podErr)
+	case nsErr != nil && !speaks:
+		d.refuse(Namespace, nsErr)
+	case pod.Mode == Out:
+		d.pod, d.off = pod, rule{reason.PodOptedOut, "the pod says " + d.request.InjectKey + `: "false"`}
+	case pod.Mode == Default && ns.Mode != Names:
+		d.namespace = pod
+	default:
+		d.pod, d.namespace = pod, ns
+		if ns.Mode == Out && pod.Mode != Names {
+			d.off = rule{reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace, d.request.InjectKey)}
+		}
 	}
-	if !d.chooseInVain(pod, ns) && (pod.Mode == Default || pod.Mode == Absent && ns.Mode == Default) {
-		d.result.Warnings = append(d.result.Warnings, code.Warning(fmt.Sprintf("%s is \"true\", and nothing is injected: %s", d.request.InjectKey, why)))
-	}
-}
-
-// chooseInVain notes the templates that the annotations ask for, and chooses none. It
-// reports whether there are any.
-func (d *decider) chooseInVain(pod, ns Ask) bool {
-	d.chooseAmong(pod, ns)
-	any := false
-	for i, f := range d.verdicts {
-		inVain := f.wanted && f.asked
-		d.verdicts[i] = verdict{name: f.name, place: f.place, inVain: inVain}
-		any = any || inVain
-	}
-	d.off, d.offWhy, d.noDefaults, d.result.Warnings = "", "", false, nil
-	return any
-}
-
-func (d *decider) isMirror() bool {
-	_, ok := d.request.PodAnnotations[mirrorAnnotation]
-	return ok
-}
-
-func slashed(subresource string) string {
-	if subresource == "" {
-		return ""
-	}
-	return "/" + subresource
 }
 
 func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
 	value, present := annotations[d.request.InjectKey]
 	ask, err := ParseAsk(value, present, level)
-	if !d.request.Explain {
-		return ask, err
-	}
-	input := "no annotation " + d.request.InjectKey
+	input, result := "no annotation "+d.request.InjectKey, ask.Mode.String()
 	if present {
-		input = fmt.Sprintf("%s: %q", d.request.InjectKey, clip(value))
+		input = fmt.Sprintf("%s: %s", d.request.InjectKey, show.Value(value))
 	}
-	result := ask.describe()
 	if err != nil {
 		result = string(reason.BadAnnotation) + ": " + err.Error()
 	}
@@ -261,334 +242,155 @@ func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
 	return ask, err
 }
 
-func (a Ask) describe() string {
-	switch a.Mode {
-	case Absent:
-		return "nothing"
-	case Default:
-		return "the defaults"
-	case Out:
-		return "nothing but what is required"
-	case Names:
-		return "these templates"
-	default:
-		return "changes to the namespace's outcome"
-	}
-}
-
-// deny refuses the pod for an annotation. What is required of the pod does not depend on it.
-func (d *decider) deny(level Level, err error) {
-	value := d.request.PodAnnotations[d.request.InjectKey]
-	where := "annotation " + d.request.InjectKey
+// refuse refuses the pod for an annotation. What is required of the pod does not depend on it.
+func (d *decider) refuse(level Level, err error) {
+	value, of := d.request.PodAnnotations[d.request.InjectKey], ""
 	if level == Namespace {
-		value = d.request.NamespaceAnnotations[d.request.InjectKey]
-		where += fmt.Sprintf(" of namespace %q", d.request.Namespace)
+		value, of = d.request.NamespaceAnnotations[d.request.InjectKey], fmt.Sprintf(" of namespace %q", d.request.Namespace)
 	}
-	d.result.Code = reason.BadAnnotation
-	d.result.Why = fmt.Sprintf("%s: %q: %v", where, clip(value), err)
-	d.result.Deny = true
-	d.require()
-	d.sort()
-	for _, f := range d.verdicts {
-		d.offer(f)
-	}
+	d.off, d.ignores = rule{}, ignoresAnnotations
+	d.result.Code, d.result.Deny = reason.BadAnnotation, true
+	d.result.Why = fmt.Sprintf("annotation %s%s: %s: %v", d.request.InjectKey, of, show.Value(value), err)
 }
 
-// choose says which templates are wanted, by the table of [Decide].
-func (d *decider) choose(pod, ns Ask) {
-	if d.isMirror() {
-		// No node sent the pod, so it mirrors nothing. The annotation alone must not
-		// keep required templates out.
-		why := "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"
-		d.chooseInVain(pod, ns)
-		d.takeAllOff(reason.MirrorPod, why)
-		return
+// judgeAll decides about each template that something concerns, and about the names behind them that no
+// template has.
+func (d *decider) judgeAll() []verdict {
+	var verdicts []verdict
+	for i := range d.templates {
+		if v := d.judge(&d.templates[i]); d.request.Explain || v.cause != "" || v.late || v.excepted {
+			v.place = i
+			verdicts = append(verdicts, v)
+		}
 	}
-	d.chooseAmong(pod, ns)
-	if d.noDefaults {
-		d.result.Warnings = append(d.result.Warnings, reason.NoDefaultTemplates.Warning(fmt.Sprintf(
-			"%s is \"true\", and %s; name a template: %s", d.request.InjectKey, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
+	names := slices.Concat(d.namespace.Names, d.pod.Names, d.pod.Plus)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		known := slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name })
+		if v := d.judge(&Template{Name: name}); !known && v.isWanted() {
+			v.unknown = true
+			verdicts = append(verdicts, v)
+		}
 	}
+	return verdicts
 }
 
-func (d *decider) chooseAmong(pod, ns Ask) {
-	switch pod.Mode {
-	case Out:
-		d.takeAllOff(reason.PodOptedOut, "the pod says "+d.request.InjectKey+`: "false"`)
-		return
-	case Names:
-		d.namespaceOutcome(ns)
-		d.replace(pod)
-		return
-	case Default:
-		if ns.Mode != Names {
-			ns = Ask{Mode: Default}
-		}
+// warn warns of annotations that probably do not mean what they do.
+func (d *decider) warn(verdicts []verdict) {
+	key := d.request.InjectKey
+	warn := func(text string) { d.result.Warnings = append(d.result.Warnings, text) }
+	if d.namespace.Mode == Default && d.pod.Mode != Names && !slices.ContainsFunc(d.templates, func(t Template) bool { return t.InjectByDefault }) {
+		warn(reason.NoDefaultTemplates.Warning(fmt.Sprintf("%s is \"true\", and %s; name a template: %s", key, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
 	}
-	d.namespaceOutcome(ns)
-	for _, name := range pod.Plus {
-		d.want(name, added)
-	}
-	for _, name := range pod.Minus {
-		f := d.named(name)
-		f.wanted, f.asked, f.late, f.off, f.why = false, false, false, reason.PodOptedOut, takenOff
-	}
-}
-
-func (d *decider) namespaceOutcome(ns Ask) {
-	if ns.Mode == Out {
-		d.takeAllOff(reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace, d.request.InjectKey))
-		return
-	}
-	for _, place := range d.matching {
-		f := d.verdict(d.catalog.At(place).Name, place)
-		f.wanted, f.why = true, matches
-	}
-	for _, place := range d.catalog.Selecting(d.request.NamespaceLabels) {
-		if t := d.catalog.At(place); !t.Required {
-			d.verdict(t.Name, place).late = true
-		}
-	}
-	switch ns.Mode {
-	case Names:
-		for _, name := range ns.Names {
-			d.want(name, ofNamespace)
-		}
-	case Default:
-		defaults := d.catalog.Defaults()
-		d.noDefaults = len(defaults) == 0
-		for _, place := range defaults {
-			d.want(d.catalog.At(place).Name, byDefault)
-		}
-	}
-}
-
-// replace puts the pod's list in the place of the namespace's outcome, and warns
-// about the templates that the pod goes without.
-func (d *decider) replace(pod Ask) {
 	var lost []string
-	d.sort()
-	for i := range d.verdicts {
-		f := &d.verdicts[i]
-		matched := f.wanted
-		f.wanted, f.asked, f.late = false, false, false
-		if f.place == nowhere || !matched || slices.Contains(pod.Names, f.name) {
-			continue
-		}
-		f.off, f.why = reason.Replaced, replaced
-		if !d.catalog.At(f.place).Required {
-			lost = append(lost, f.name)
+	for _, v := range verdicts {
+		if v.cause == replaced && !v.Required {
+			lost = append(lost, v.Name)
 		}
 	}
-	unknown := false
-	for _, name := range pod.Names {
-		d.want(name, ofPod)
-		unknown = unknown || d.named(name).place == nowhere
+	if len(lost) > 0 && !verdicts[len(verdicts)-1].unknown { // a list that cannot be had is no advice
+		warn(fmt.Sprintf("the pod's list replaces the namespace's, so the pod goes without %s; to add to the namespace's list: %s: %q",
+			strings.Join(lost, ", "), key, "+"+strings.Join(d.pod.Names, ",+")))
 	}
-	d.result.Code, d.result.Why, d.noDefaults = "", "", false
-	if len(lost) > 0 && !unknown { // a list that cannot be had is no advice
-		d.result.Warnings = append(d.result.Warnings, fmt.Sprintf(
-			"the pod's list replaces the namespace's, so the pod goes without %s; to add to the namespace's list: %s: %q",
-			strings.Join(lost, ", "), d.request.InjectKey, "+"+strings.Join(pod.Names, ",+")))
-	}
-}
-
-// takeAllOff records that one rule takes every template off that is not wanted later.
-func (d *decider) takeAllOff(code reason.Code, why string) {
-	d.off, d.offWhy = code, why
-	d.result.Code, d.result.Why = code, why
-}
-
-// want records that an annotation asks for a template.
-func (d *decider) want(name string, why cause) {
-	f := d.named(name)
-	f.wanted, f.asked, f.off, f.why = true, true, "", why
-}
-
-// require adds the required templates that match, whatever the annotations say.
-func (d *decider) require() {
-	for _, place := range d.matching {
-		if t := d.catalog.At(place); t.Required {
-			f := d.verdict(t.Name, place)
-			f.wanted, f.required, f.off, f.why = true, true, "", requiredHere
-		}
-	}
-}
-
-// finish goes through the templates in order and looks at suspend, availableTo
-// and broken. Names that no template has come last.
-func (d *decider) finish(pod Ask) {
-	if !d.isMirror() {
-		d.warnOfTakenOff(pod.Minus)
-	}
-	d.sortAll()
-	for _, f := range d.verdicts {
+	for _, name := range d.pod.Minus {
+		i := slices.IndexFunc(verdicts, func(v verdict) bool { return v.Name == name })
 		switch {
-		case f.wanted && f.place == nowhere:
-			d.exclude(Exclusion{Template: f.name, Code: reason.UnknownTemplate, Asked: true, Deny: true,
-				Why: fmt.Sprintf("%s (annotation %s), but %s", d.sentence(f), d.request.InjectKey, d.unknown(f.name))})
-		case f.wanted:
-			d.offer(f)
-		case f.late && d.mayBeInjected(f):
-			d.inject(d.catalog.At(f.place), f)
-		case f.place == nowhere:
-		case f.exception != "":
-			d.exclude(Exclusion{Template: f.name, Code: reason.Excepted, Why: f.excepted, Exception: f.exception, Asked: true})
-		case f.off != "":
-			d.exclude(Exclusion{Template: f.name, Code: f.off, Why: d.sentence(f), Asked: f.inVain})
-		case d.off != "" && (f.inVain || d.request.Explain):
-			d.exclude(Exclusion{Template: f.name, Code: d.off, Why: d.offWhy, Asked: f.inVain})
-		case d.request.Explain:
-			d.exclude(Exclusion{Template: f.name, Code: reason.NotRequested, Why: reason.NotRequested.Sentence()})
+		case i < 0:
+			warn(reason.UnknownTemplate.Warning(fmt.Sprintf("the pod removes %q, but %s", name, d.unknown(name))))
+		case verdicts[i].required:
+			warn(fmt.Sprintf("the pod removes %q, which is required here and is injected anyway", name))
 		}
 	}
 }
 
-// unknown says that no template has a name, and what to ask for.
-func (d *decider) unknown(name string) string {
-	if stable, ok := d.catalog.CanaryOf(name); ok {
-		return fmt.Sprintf("%q is a canary, which cannot be asked for; ask for %q, and the canary's share and selectors choose the version", clip(name), stable)
-	}
-	return fmt.Sprintf("there is no template %q%s; there are: %s", clip(name), d.meant(name), d.listTemplates())
-}
-
-// warnOfTakenOff warns of names that the pod takes off in vain.
-func (d *decider) warnOfTakenOff(names []string) {
-	for _, name := range names {
-		f := d.named(name)
-		if f.place == nowhere {
-			what := fmt.Sprintf("which does not exist; the templates are: %s", d.listTemplates())
-			if stable, ok := d.catalog.CanaryOf(name); ok {
-				what = fmt.Sprintf("a canary, which cannot be named; name %q", stable)
-			}
-			d.result.Warnings = append(d.result.Warnings, reason.UnknownTemplate.Warning(fmt.Sprintf("the pod removes %q, %s", name, what)))
-		}
-		if f.wanted {
-			d.result.Warnings = append(d.result.Warnings, fmt.Sprintf("the pod removes %q, which is required here and is injected anyway", name))
-		}
-	}
-}
-
-func (d *decider) offer(f verdict) {
-	t, asked := d.catalog.At(f.place), f.asked || f.required
-	o := Exclusion{Template: t.Name, Asked: asked, Deny: asked}
+// conclude adds a template to the decision: as one to inject, or as an exclusion.
+func (d *decider) conclude(v verdict) {
+	why, asked := v.sentence(d.request), v.asked || v.required
 	switch {
-	case t.Suspended:
-		o.Deny = false
-		by := "the cluster's admin has suspended it"
-		if t.Namespaced {
-			by = fmt.Sprintf("the NamespacedSidecarTemplate %s/%s is suspended; its spec.suspend has to become false", d.request.Namespace, t.Name)
-		}
-		o.Code, o.Why = reason.Suspended, fmt.Sprintf("%s, but %s", d.sentence(f), by)
-	case !d.available(t):
-		o.Code, o.Why = reason.NotAllowedHere, fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", d.sentence(f), d.request.Namespace)
-	case t.Broken != nil:
-		// A pod that the template matches counts like a pod that names the template.
-		o.Asked, o.Deny = true, !t.SkipBroken
-		o.Code, o.Why = reason.TemplateBroken, fmt.Sprintf("%s, but no good version of it is known: %v", d.sentence(f), t.Broken)
-	default:
-		d.inject(t, f)
-		return
+	case v.unknown:
+		d.exclude(v, Exclusion{Code: reason.UnknownTemplate, Asked: true, Deny: true, Why: fmt.Sprintf("%s (annotation %s), but %s", why, d.request.InjectKey, d.unknown(v.Name))})
+	case v.isWanted() && v.Suspended && v.Namespaced:
+		d.exclude(v, Exclusion{Code: reason.Suspended, Asked: asked, Why: fmt.Sprintf("%s, but the NamespacedSidecarTemplate %s/%s is suspended; its spec.suspend has to become false", why, d.request.Namespace, v.Name)})
+	case v.isWanted() && v.Suspended:
+		d.exclude(v, Exclusion{Code: reason.Suspended, Asked: asked, Why: why + ", but the cluster's admin has suspended it"})
+	case v.isWanted() && !v.Available:
+		d.exclude(v, Exclusion{Code: reason.NotAllowedHere, Asked: asked, Deny: asked, Why: fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", why, d.request.Namespace)})
+	case v.isWanted() && v.Broken != nil: // a pod that the template matches counts like a pod that names the template
+		d.exclude(v, Exclusion{Code: reason.TemplateBroken, Asked: true, Deny: !v.SkipBroken, Why: fmt.Sprintf("%s, but no good version of it is known: %v", why, v.Broken)})
+	case v.isWanted():
+		d.inject(v, why)
+	case v.late && !v.Suspended && v.Broken == nil && v.Available:
+		d.result.Inject = append(d.result.Inject, Choice{Template: v.Name, Place: v.place, Late: true})
+	case v.excepted:
+		d.exclude(v, Exclusion{Code: reason.Excepted, Why: v.Exception.Why, Exception: v.Exception.Name, Asked: true})
+	case v.cause == takenOff:
+		d.exclude(v, Exclusion{Code: reason.PodOptedOut, Why: why})
+	case v.cause == replaced:
+		d.exclude(v, Exclusion{Code: reason.Replaced, Why: why})
+	case d.request.Explain && d.off.code != "":
+		d.exclude(v, Exclusion{Code: d.off.code, Why: d.off.why})
+	case d.request.Explain && !d.result.Deny:
+		d.exclude(v, Exclusion{Code: reason.NotRequested, Why: reason.NotRequested.Sentence()})
 	}
-	d.exclude(o)
 }
 
-// mayBeInjected reports whether a template is in force for the namespace.
-func (d *decider) mayBeInjected(f verdict) bool {
-	t := d.catalog.At(f.place)
-	return !t.Suspended && t.Broken == nil && d.available(t)
+func (d *decider) exclude(v verdict, o Exclusion) {
+	o.Template = v.Name
+	d.result.Exclusions = append(d.result.Exclusions, o)
+	d.step(Step{Template: o.Template, Rule: "template " + o.Template, Input: o.Why, Result: string(o.Code)})
 }
 
-func (d *decider) inject(t Template, f verdict) {
-	if !f.wanted {
-		d.result.Inject = append(d.result.Inject, t.Name)
-		if d.result.Late == nil {
-			d.result.Late = map[string]bool{}
-		}
-		d.result.Late[t.Name] = true
-		return
-	}
-	if d.result.Code != "" && t.Required && !d.result.Deny {
+func (d *decider) inject(v verdict, why string) {
+	if v.Required && !d.result.Deny {
 		d.result.Code, d.result.Why = "", ""
 	}
-	d.result.Inject = append(d.result.Inject, t.Name)
-	if f.asked {
-		if d.result.Asked == nil {
-			d.result.Asked = map[string]bool{}
-		}
-		d.result.Asked[t.Name] = true
+	d.result.Inject = append(d.result.Inject, Choice{Template: v.Name, Place: v.place, Asked: v.asked, Required: v.required})
+	if v.excepted {
+		why += "; it is not required of the pod, which is excepted"
 	}
-	if f.required {
-		if d.result.Required == nil {
-			d.result.Required = map[string]bool{}
-		}
-		d.result.Required[t.Name] = true
-	}
-	if d.request.Explain {
-		input := d.sentence(f)
-		if d.result.Excepted[t.Name] {
-			input += "; it is not required of the pod, which is excepted"
-		}
-		d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: input, Result: "conditions and parameters are checked next"})
-	}
+	d.step(Step{Template: v.Name, Rule: "template " + v.Name, Input: why, Result: "conditions and parameters are checked next"})
 }
 
-func (d *decider) available(t Template) bool {
-	return t.Audience == nil || t.Audience.AvailableTo(d.request.NamespaceLabels)
-}
-
-func (d *decider) exclude(o Exclusion) {
-	d.result.Exclusions = append(d.result.Exclusions, o)
-	if d.request.Explain {
-		d.step(Step{Template: o.Template, Rule: "template " + o.Template, Input: o.Why, Result: string(o.Code)})
-	}
-}
-
-// listTemplates names the templates that a team could ask for in this namespace.
-func (d *decider) listTemplates() string {
-	if d.listed == "" {
-		d.listed = d.list()
-	}
-	return d.listed
-}
-
-func (d *decider) list() string {
-	var names []string
-	for place := range d.catalog.Len() {
-		if t := d.catalog.At(place); !t.Suspended && d.available(t) {
-			names = append(names, t.Name)
-		}
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	slices.Sort(names)
-	d.offered = names
-	return show.Some(names, 8)
-}
-
-// maxHinted is for how many names of an annotation the nearest template is looked for: it takes
-// time, and a tenant may write many.
-const maxHinted = 5
-
-// meant goes on in a message about a name that no template has: with the word or the template
-// that was probably meant.
-func (d *decider) meant(name string) string {
-	near := wordMeant(name)
-	if near == "" && d.hinted < maxHinted {
-		d.hinted++
-		d.listTemplates()
-		near, _ = nearest.Name(name, d.offered)
-	}
-	if near == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", near)
-}
-
-// step notes a rule for a request that says Explain.
+// step adds a rule for a request that says Explain.
 func (d *decider) step(s Step) {
 	if d.request.Explain {
 		d.result.Steps = append(d.result.Steps, s)
 	}
+}
+
+// maxHints is for how many names of an annotation the nearest template is looked for: it takes
+// time, and a tenant may write many.
+const maxHints = 5
+
+// unknown says that no template has a name, and what to ask for.
+func (d *decider) unknown(name string) string {
+	if stable, ok := d.request.Canaries[name]; ok {
+		return fmt.Sprintf("%s is a canary, which cannot be asked for; ask for %q, and the canary's share and selectors choose the version", show.Value(name), stable)
+	}
+	list, near := d.listTemplates(), wordMeant(name)
+	if near == "" && d.hints < maxHints {
+		d.hints++
+		near, _ = nearest.Name(name, d.offered)
+	}
+	if near != "" {
+		near = fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return fmt.Sprintf("there is no template %s%s; there are: %s", show.Value(name), near, list)
+}
+
+// listTemplates names the templates that a team could ask for in this namespace.
+func (d *decider) listTemplates() string {
+	if d.offered == nil {
+		d.offered = []string{}
+		for _, t := range d.templates {
+			if !t.Suspended && t.Available {
+				d.offered = append(d.offered, t.Name)
+			}
+		}
+		slices.Sort(d.offered)
+	}
+	if len(d.offered) == 0 {
+		return "none"
+	}
+	return show.Some(d.offered, 8)
 }

@@ -1,112 +1,102 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"slices"
-
-	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// verdict is what the rules say of one template.
+// verdict is the decision about one template.
 type verdict struct {
-	name string
-	// place is the template's in the catalog, nowhere for one that does not exist.
+	*Template
 	place int
-	// wanted: an annotation asks for the template, or it matches or is required.
-	wanted bool
+	// cause is the rule by which the template is wanted or taken off, "" for none.
+	cause cause
 	// asked: an annotation asks for it by name or by "true".
-	asked    bool
-	required bool
-	// late: its match selects the namespace, and not the pod as it is.
+	asked bool
+	// required: it is required of the pod. excepted: an exception in force takes the pod out.
+	required, excepted bool
+	// late: nothing asks for it, and its match selects the namespace and not the pod as it is.
 	late bool
-	// inVain: an annotation asks for it where no annotation counts.
-	inVain bool
-	// off is why the template alone is taken off, "" if it is not.
-	off reason.Code
-	// why is the rule that it is wanted or taken off by.
-	why cause
-	// exception is that of a required template by which the pod goes without it, "" for none, and
-	// excepted its sentence.
-	exception, excepted string
+	// unknown: no template has the name.
+	unknown bool
 }
-
-// nowhere is the place of a template that does not exist: after all others.
-const nowhere = math.MaxInt
 
 // cause is a rule by which a template is wanted or taken off.
-type cause int
+type cause string
 
 const (
-	matches cause = iota
-	ofNamespace
-	byDefault
-	ofPod
-	added
-	takenOff
-	replaced
-	requiredHere
+	matching    cause = "it matches this pod by its labels and namespace"
+	ofNamespace cause = "the namespace asks for it"
+	byDefault   cause = "it is injected by default"
+	ofPod       cause = "the pod asks for it"
+	added       cause = "the pod adds it"
+	required    cause = "it is required here"
+	takenOff    cause = "the pod removes it"
+	replaced    cause = "the pod's own list does not name it"
 )
 
-// sentence says what the rule says of a template.
-func (d *decider) sentence(f verdict) string {
-	switch f.why {
-	case matches:
-		return "it matches this pod by its labels and namespace"
+// isWanted reports whether an annotation asks for the template, or it matches or is required.
+func (v verdict) isWanted() bool { return v.cause != "" && v.cause != takenOff && v.cause != replaced }
+
+// sentence says by which rule a template is wanted or taken off.
+func (v verdict) sentence(r Request) string {
+	switch v.cause {
 	case ofNamespace:
-		return fmt.Sprintf("namespace %q asks for it", d.request.Namespace)
-	case byDefault:
-		return "it is injected by default"
-	case ofPod:
-		return "the pod asks for it"
-	case added:
-		return "the pod adds it"
+		return fmt.Sprintf("namespace %q asks for it", r.Namespace)
 	case takenOff:
-		return fmt.Sprintf("the pod removes it with \"-%s\"", f.name)
-	case replaced:
-		return "the pod's own list does not name it"
-	default:
-		return "it is required here"
+		return fmt.Sprintf("the pod removes it with \"-%s\"", v.Name)
 	}
+	return string(v.cause)
 }
 
-// named returns the verdict of a name, which may be nobody's. It is good until the next one is
-// looked up.
-func (d *decider) named(name string) *verdict {
-	place, ok := d.catalog.Place(name)
-	if !ok {
-		place = nowhere
+// judge decides about one template, by the table of [Decide].
+func (d *decider) judge(t *Template) verdict {
+	v := verdict{Template: t}
+	if d.ignores == ignoresAll {
+		return v
 	}
-	return d.verdict(name, place)
-}
-
-func (d *decider) verdict(name string, place int) *verdict {
-	if i, ok := d.index[name]; ok {
-		return &d.verdicts[i]
-	}
-	if d.index == nil {
-		d.index = map[string]int{}
-	}
-	d.index[name] = len(d.verdicts)
-	d.verdicts = append(d.verdicts, verdict{name: name, place: place})
-	return &d.verdicts[len(d.verdicts)-1]
-}
-
-// sort puts the verdicts into the catalog's order, and those of no template last, by name.
-func (d *decider) sort() {
-	slices.SortFunc(d.verdicts, func(a, b verdict) int { return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.name, b.name)) })
-	for i, f := range d.verdicts {
-		d.index[f.name] = i
-	}
-}
-
-// sortAll is sort. To explain, every template has a verdict.
-func (d *decider) sortAll() {
-	if d.request.Explain {
-		for place := range d.catalog.Len() {
-			d.verdict(d.catalog.At(place).Name, place)
+	matches, inNamespace := t.matches(d.request)
+	if e := t.Exception; e != nil && matches && t.Required && !t.Suspended {
+		v.excepted, matches = !e.Ended, e.Ended
+		if e.Ended {
+			d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: e.Why, Result: "ended: the template is required"})
 		}
 	}
-	d.sort()
+	if d.ignores == ignoresNothing {
+		v.cause = d.byAnnotations(t, matches)
+		v.asked = v.isWanted() && v.cause != matching
+		v.late = v.cause == "" && inNamespace && !t.Required && d.off.code == "" && d.pod.Mode != Names
+	}
+	if matches && t.Required {
+		v.cause, v.required = required, true
+	}
+	return v
+}
+
+// byAnnotations returns the rule of the pod's annotation for a template, or else that of the namespace's, or else
+// that the template matches.
+func (d *decider) byAnnotations(t *Template, matches bool) cause {
+	inherited := cause("")
+	switch {
+	case d.namespace.Mode == Out:
+	case slices.Contains(d.namespace.Names, t.Name):
+		inherited = ofNamespace
+	case d.namespace.Mode == Default && t.InjectByDefault:
+		inherited = byDefault
+	case matches:
+		inherited = matching
+	}
+	switch {
+	case slices.Contains(d.pod.Names, t.Name):
+		return ofPod
+	case slices.Contains(d.pod.Plus, t.Name):
+		return added
+	case slices.Contains(d.pod.Minus, t.Name):
+		return takenOff
+	case d.pod.Mode == Names && inherited != "":
+		return replaced
+	case d.pod.Mode == Out:
+		return ""
+	}
+	return inherited
 }

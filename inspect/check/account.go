@@ -30,11 +30,8 @@ func account(ctx context.Context, in *installation) ([]Finding, error) {
 	created := read.CreationTimestamp.Time
 	var found []Finding
 	for _, r := range all {
-		switch {
-		case r.Created.Before(created) && !r.Created.IsZero():
+		if r.Created.Before(created) && !r.Created.IsZero() {
 			found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and created again at %s: the token of replica %s is of the deleted account", name, created.UTC().Format(time.RFC3339), r.Name), in.restart()))
-		case r.Unauthorized:
-			found = append(found, failed(fmt.Sprintf("API servers do not accept the token of replica %s. A token ends when the service account %s is deleted, even if it is created again", r.Name, name), in.restart()))
 		}
 	}
 	return capped(found, "replicas with such tokens"), nil

@@ -55,7 +55,7 @@ func newInstallation(ctx context.Context, cluster *inspect.Cluster, version stri
 			return s.Templates, err
 		}
 		own, err := cluster.OwnTemplates(ctx, s.Compile)
-		return s.Templates.WithNamespaces(own), err
+		return s.Templates.WithNamespaces(func(namespace string) []templates.Entry { return own[namespace] }), err
 	})
 	return in
 }

@@ -35,10 +35,8 @@ func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 			continue
 		}
 		known := slices.Clone(served)
-		for _, e := range set.In(ns.Name).All() {
-			if _, placed := set.In(ns.Name).Place(e.Name); placed {
-				known = append(known, e.Name)
-			}
+		for _, e := range set.In(ns.Name).Entries() {
+			known = append(known, e.Name)
 		}
 		finding, err := in.namesOf(ctx, ns, known)
 		if err != nil {

@@ -75,8 +75,8 @@ func deployment(_ context.Context, in *installation) ([]Finding, error) {
 	return nil, nil
 }
 
-// oldCache is an age of a cache that no healthy replica has: it checks every few seconds.
-const oldCache = 30 * time.Second
+// oldCache is an age of a cache that no healthy replica has: a bookmark comes every minute.
+const oldCache = 2 * time.Minute
 
 func replicas(_ context.Context, in *installation) ([]Finding, error) {
 	all, err := in.replicas()

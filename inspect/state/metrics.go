@@ -43,8 +43,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		s.EnforcementProven = new(value > 0)
 	case "pillion_coverage_last_success_timestamp_seconds":
 		s.PodsLastLookedAt = moment(value)
-	case "pillion_unauthorized":
-		s.Unauthorized = value > 0
 	case "pillion_namespaces_failing_label":
 		count(s.FailingLabels, labels["label"], value)
 	case "pillion_in_use_record_failing":

@@ -35,8 +35,6 @@ type State struct {
 	// PodsLastLookedAt is when the replica last counted the pods without their sidecars.
 	PodsLastLookedAt *time.Time `json:"podsLastLookedAt,omitempty"`
 
-	// Unauthorized: API servers do not accept the replica's token.
-	Unauthorized bool `json:"unauthorized,omitempty"`
 	// FailingLabels has on how many namespaces a label cannot be written, by the label.
 	FailingLabels map[string]int `json:"failingLabels,omitempty"`
 	// InUseRecordFailing: the templates in use cannot be recorded.

@@ -37,7 +37,7 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 	want := State{
 		Version: "7", Settings: map[string]any{"library": []any{"fluent-bit"}}, Templates: map[string]string{"good": "1", "lost": "2"}, Broken: []string{"lost"}, UnknownTemplates: map[string]int{"fluent-bit": 5},
 		CacheAgeSeconds: map[string]float64{"namespaces": 0.25}, EnforcementProven: new(false), PodsLastLookedAt: new(time.Unix(1_800_000_000, 0).UTC()),
-		Unauthorized: true, FailingLabels: map[string]int{"pillion.dev/required": 3}, InUseRecordFailing: true,
+		FailingLabels: map[string]int{"pillion.dev/required": 3}, InUseRecordFailing: true,
 		Certificates: Certificates{
 			Ends: ends, Problems: []string{"secret: secret own/pillion-ca"},
 			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}},

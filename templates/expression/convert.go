@@ -18,13 +18,18 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// budget is how many bytes of JSON may still be made.
-type budget struct{ bytes int }
+// room is how many bytes of JSON may still be made.
+type room int
 
-var errTooLarge = fmt.Errorf("gives more than %d bytes", MaxBytes)
+// The errors of a bound that is passed.
+var (
+	errTooLarge = fmt.Errorf("gives more than %d bytes", MaxBytes)
+	errTooLong  = errors.New("a call takes too long for the size of its arguments")
+	errTooMany  = fmt.Errorf("a macro such as map goes over more than %d items", MaxIterations)
+)
 
-func (b *budget) spend(n int) error {
-	if b.bytes -= n; b.bytes < 0 {
+func (b *room) spend(n int) error {
+	if *b -= room(n); *b < 0 {
 		return errTooLarge
 	}
 	return nil
@@ -32,7 +37,7 @@ func (b *budget) spend(n int) error {
 
 // toNative turns a CEL value into raw JSON: numbers as json.Number, null and
 // optional.none() as nil. Nothing of it is shared with the value.
-func toNative(v ref.Val, b *budget) (any, error) {
+func toNative(v ref.Val, b *room) (any, error) {
 	if err := b.spend(2); err != nil {
 		return nil, err
 	}
@@ -82,7 +87,7 @@ func textOfOther(v ref.Val) (any, error) {
 	return nil, fmt.Errorf("%s has no form in a pod", celKind(v.Type().TypeName()))
 }
 
-func objectToNative(o *object, b *budget) (any, error) {
+func objectToNative(o *object, b *room) (any, error) {
 	m := map[string]any{}
 	for _, name := range o.names {
 		if !o.has(name) {
@@ -102,7 +107,7 @@ func objectToNative(o *object, b *budget) (any, error) {
 	return m, nil
 }
 
-func mapToNative(m traits.Mapper, b *budget) (any, error) {
+func mapToNative(m traits.Mapper, b *room) (any, error) {
 	// Raw JSON that an expression passes on keeps its numbers exact.
 	if native, ok := m.Value().(map[string]any); ok {
 		return copyNative(native, b)
@@ -126,7 +131,7 @@ func mapToNative(m traits.Mapper, b *budget) (any, error) {
 	return out, nil
 }
 
-func listToNative(l traits.Lister, b *budget) (any, error) {
+func listToNative(l traits.Lister, b *room) (any, error) {
 	if native, ok := l.Value().([]any); ok {
 		return copyNative(native, b)
 	}
@@ -146,7 +151,7 @@ func listToNative(l traits.Lister, b *budget) (any, error) {
 }
 
 // copyNative copies raw JSON deeply.
-func copyNative(v any, b *budget) (any, error) {
+func copyNative(v any, b *room) (any, error) {
 	if err := b.spend(2); err != nil {
 		return nil, err
 	}
@@ -185,7 +190,7 @@ func copyNative(v any, b *budget) (any, error) {
 }
 
 // toText joins a CEL value into a text. Source is the expression that gave it.
-func toText(v ref.Val, source string, b *budget) (string, error) {
+func toText(v ref.Val, source string, b *room) (string, error) {
 	native, err := toNative(v, b)
 	if err != nil {
 		return "", err

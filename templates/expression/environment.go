@@ -11,7 +11,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -29,11 +28,9 @@ type Template struct {
 	Values map[string]any
 	// AllowUnknownFields turns off the check against the pod's schema.
 	AllowUnknownFields bool
-	// Namespaced: a tenant wrote it. Its expressions have no more than [MaxNamespacedSource]
-	// bytes, and its regular expressions are spelled out.
-	Namespaced bool
-	// Patterns bound the regular expressions.
-	Patterns *regexps.Bounds
+	// Patterns counts the regular expressions. Those of a template of a namespace are spelled out, and its
+	// expressions have no more than [MaxNamespacedSource] bytes.
+	Patterns *param.Patterns
 	// Problem takes a mistake, and Warn what its author probably did not mean.
 	Problem, Warn func(at Place, message string)
 
@@ -61,7 +58,7 @@ func (t *Template) allow(source string, at Place) bool {
 		t.Problem(at, fmt.Sprintf("is one expression too many: a template may have %d. Say in a variable once what many places say, or split the template", MaxExpressions))
 	}
 	most := MaxSource
-	if t.Namespaced {
+	if t.Patterns.Namespaced {
 		most = MaxNamespacedSource
 	}
 	if len(source) > most {

@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
 
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -15,8 +17,10 @@ type Expression struct {
 	Place
 	// typ is its static type, and typed its static type with the pod's schema.
 	typ, typed *cel.Type
-	program    *program
-	source     string
+	program    cel.Program
+	// loops: it goes over something, so it ends with the context. Nothing else takes long.
+	loops  bool
+	source string
 	// ast has the expression and its places. The checker's notes on it are not kept: they take as
 	// much again.
 	ast *celast.AST
@@ -27,40 +31,80 @@ type Expression struct {
 // compile checks an expression and makes its program. Its error is a mistake of the
 // author, with the place in the source marked.
 func (e *Environment) compile(source string, at Place) (*Expression, error) {
-	checked, err := e.check(source)
+	checked, patterns, err := e.check(source)
 	if err != nil {
 		return nil, err
 	}
-	program, err := sharedPlanner().plan(checked.NativeRep(), e.template.Namespaced)
+	program, err := newProgram(checked, patterns)
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}
-	return &Expression{Place: at, typ: checked.OutputType(), program: program, source: source, ast: celast.NewAST(checked.NativeRep().Expr(), checked.NativeRep().SourceInfo())}, nil
+	root := checked.NativeRep().Expr()
+	return &Expression{
+		Place: at, typ: checked.OutputType(), program: program, loops: isLoop(root), source: source,
+		ast: celast.NewAST(root, checked.NativeRep().SourceInfo()),
+	}, nil
 }
 
 // check returns the checked expression, in which each walk over a map goes in the order of
-// its keys.
-func (e *Environment) check(source string) (*cel.Ast, error) {
+// its keys, and the regular expressions that it spells out.
+func (e *Environment) check(source string) (*cel.Ast, map[string]param.Pattern, error) {
 	env, objects := e.run.env, e.run.objects
 	parsed, issues := env.Parse(source)
 	if issues.Err() != nil {
-		return nil, errors.New(explainIssues(issues, objects, source))
+		return nil, nil, errors.New(explainIssues(issues, objects, source))
 	}
-	// The check compiles the regular expressions that are spelled out.
-	if err := e.template.patterns(parsed.NativeRep().Expr()); err != nil {
-		return nil, fmt.Errorf("in the expression %s: %w", show.Value(source), err)
+	patterns, err := e.template.patterns(parsed.NativeRep().Expr())
+	if err != nil {
+		return nil, nil, fmt.Errorf("in the expression %s: %s", show.Value(source), show.Plain(err.Error()))
 	}
-	sortRanges(parsed.NativeRep())
+	e.rewrite(parsed.NativeRep())
 	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
-		return nil, errors.New(explainIssues(issues, objects, source))
+		return nil, nil, errors.New(explainIssues(issues, objects, source))
 	}
-	return checked, nil
+	return checked, patterns, nil
 }
 
-// sortRanges wraps what comprehensions go over in a call that orders maps, unless it is written
-// out as a list: CEL walks maps in Go's random order, and the same pod must give the same bytes.
-func sortRanges(a *celast.AST) {
+// patterns compiles the regular expressions that an expression spells out. It returns an error if the template
+// cannot have one of them: a template of a namespace has no others.
+func (t *Template) patterns(root celast.Expr) (map[string]param.Pattern, error) {
+	found := map[string]param.Pattern{}
+	var wrong error
+	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
+		if x.Kind() != celast.CallKind || !isMatch(x.AsCall().FunctionName()) || wrong != nil {
+			return
+		}
+		name, args := x.AsCall().FunctionName(), x.AsCall().Args()
+		if !x.AsCall().IsMemberFunction() && len(args) > 0 {
+			args = args[1:]
+		}
+		if len(args) == 0 {
+			return // the check reports it
+		}
+		text, isText := types.String(""), args[0].Kind() == celast.LiteralKind
+		if isText {
+			text, isText = args[0].AsLiteral().(types.String)
+		}
+		switch {
+		case t.Patterns.Namespaced && name == "findAll":
+			wrong = errors.New("a template of a namespace cannot call findAll, which searches a text many times; find gives the first match")
+		case t.Patterns.Namespaced && !isText:
+			wrong = fmt.Errorf("the regular expression of %s is not spelled out as one text; a template of a namespace cannot have such", name)
+		case isText:
+			if found[string(text)], wrong = t.Patterns.Compile(string(text)); wrong != nil {
+				wrong = fmt.Errorf("the text in %s %w", name, wrong)
+			}
+		}
+	}))
+	return found, wrong
+}
+
+// rewrite wraps two kinds of values in calls. What comprehensions go over, unless it is written out as a list, gets
+// an order: CEL walks maps in Go's random order, and the same pod must give the same bytes. And variables
+// become values of their own, since cel-go does not look into an optional that it meets on its way along a path,
+// as in variables.labels.?app.
+func (e *Environment) rewrite(a *celast.AST) {
 	factory := celast.NewExprFactory()
 	next := celast.MaxID(a)
 	fresh := func(old int64) int64 {
@@ -70,14 +114,28 @@ func sortRanges(a *celast.AST) {
 		}
 		return next
 	}
-	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() != celast.ComprehensionKind || e.AsComprehension().IterRange().Kind() == celast.ListKind {
-			return
+	wrap := func(x celast.Expr, function string) {
+		inner := factory.CopyExpr(x)
+		x.SetKindCase(nil)
+		x.RenumberIDs(fresh)
+		x.SetKindCase(factory.NewCall(0, function, inner))
+	}
+	celast.PostOrderVisit(a.Expr(), celast.NewExprVisitor(func(x celast.Expr) {
+		switch x.Kind() {
+		case celast.ComprehensionKind:
+			if over := x.AsComprehension().IterRange(); over.Kind() != celast.ListKind {
+				wrap(over, sortedFunction)
+			}
+		case celast.SelectKind:
+			if on := x.AsSelect().Operand(); !isTest(x) && on.Kind() == celast.IdentKind && on.AsIdent() == variablesName && e.mayBeOptional(x.AsSelect().FieldName()) {
+				wrap(x, valueFunction)
+			}
 		}
-		walked := e.AsComprehension().IterRange()
-		inner := factory.CopyExpr(walked)
-		walked.SetKindCase(nil)
-		walked.RenumberIDs(fresh)
-		walked.SetKindCase(factory.NewCall(0, sortedFunction, inner))
 	}))
+}
+
+// mayBeOptional reports whether the value of a variable may be an optional.
+func (e *Environment) mayBeOptional(variable string) bool {
+	value := e.names.variables[variable]
+	return value != nil && (isOptional(value.typ) || value.typ.Kind() == types.DynKind)
 }

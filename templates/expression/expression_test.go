@@ -10,6 +10,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/expression"
 	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -21,6 +22,7 @@ func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
 	t.Helper()
 	var problems []expression.Error
 	env, err := expression.NewEnvironment(expression.Template{
+		Patterns:   &param.Patterns{},
 		Parameters: []v1alpha1.Parameter{{Name: "size", Type: v1alpha1.Integer}},
 		Problem: func(at expression.Place, message string) {
 			problems = append(problems, expression.Error{Place: at, Message: message})
@@ -36,7 +38,7 @@ func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
 // run begins a run for a pod with one container.
 func run(env *expression.Environment, params map[string]any) *expression.Run {
 	pod := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "app"}}}}
-	return env.Names().Run(context.Background(), pod, map[string]any{}, params)
+	return env.Names().Run(context.Background(), &expression.Budget{}, pod, map[string]any{}, params)
 }
 
 func TestAnExpressionGivesRawJSON(t *testing.T) {
@@ -148,17 +150,17 @@ func (o *over) Err() error {
 
 func TestAnEvaluationOverALongListEndsWithItsContext(t *testing.T) {
 	env, problems := environment(t)
-	e := env.Compile("dyn(pod).items.map(i, i + 1).size() > 0", here)
+	e := env.Compile("dyn(pod).items.map(i, dyn(pod).items.map(j, i + j).size()).size() > 0", here)
 	if len(*problems) > 0 {
 		t.Fatal(*problems)
 	}
-	items := make([]any, 10_000)
+	items := make([]any, 150)
 	for i := range items {
 		items[i] = json.Number("1")
 	}
 	ctx := &over{Context: t.Context(), done: make(chan struct{})}
 	close(ctx.done)
-	r := env.Names().Run(ctx, map[string]any{"items": items}, map[string]any{}, map[string]any{})
+	r := env.Names().Run(ctx, &expression.Budget{}, map[string]any{"items": items}, map[string]any{}, map[string]any{})
 	for range 2 { // a run that has ended stays so
 		if _, err := e.Condition(r.Scope()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("the evaluation gives %v", err)

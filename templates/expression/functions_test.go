@@ -23,7 +23,7 @@ func evaluate(t *testing.T, source string, pod map[string]any) (any, error) {
 	if e == nil {
 		t.Fatalf("%s: %v", source, *problems)
 	}
-	return e.Value(env.Names().Run(t.Context(), pod, nil, map[string]any{"size": int64(3)}).Scope())
+	return e.Value(env.Names().Run(t.Context(), &expression.Budget{}, pod, nil, map[string]any{"size": int64(3)}).Scope())
 }
 
 func decode(t *testing.T, text string) map[string]any {

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/pillion-dev/pillion/templates/expression"
+	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -42,6 +43,7 @@ func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
 	var problem string
 	environment := func(t testing.TB) *expression.Environment {
 		env, err := expression.NewEnvironment(expression.Template{
+			Patterns: &param.Patterns{},
 			Parameters: []v1alpha1.Parameter{
 				{Name: "text", Constraints: v1alpha1.Constraints{}, Type: v1alpha1.String},
 				{Name: "items", Type: v1alpha1.List, Items: &v1alpha1.Items{Type: v1alpha1.String}},
@@ -84,7 +86,7 @@ func FuzzExpressionsStayWithinTheirCost(f *testing.F) {
 		params := map[string]any{"text": text, "items": []any{item, "b", item}, "map": map[string]any{"a": item}}
 		namespace := map[string]any{"metadata": map[string]any{"name": "shop"}}
 		run := func() (any, error) {
-			return e.Value(env.Names().Run(t.Context(), pod, namespace, params).Scope())
+			return e.Value(env.Names().Run(t.Context(), &expression.Budget{}, pod, namespace, params).Scope())
 		}
 		first, err := run()
 		again, err2 := run()

@@ -33,9 +33,10 @@ var visibleNames = []string{podName, namespaceName, paramsName, variablesName, v
 const (
 	paramsType    = "pillion.Params"
 	variablesType = "pillion.Variables"
-	// sortedFunction orders a map's keys before an expression walks them. Its
-	// name cannot be written in CEL.
+	// sortedFunction orders a map's keys before an expression walks them, and valueFunction returns its
+	// argument. Neither name can be written in CEL.
 	sortedFunction = "@sorted"
+	valueFunction  = "@value"
 )
 
 // baseEnvironment is the environment that all templates share: the CEL libraries
@@ -57,11 +58,12 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 		),
 		library.URLs(), library.Regex(), library.Lists(library.ListsVersion(1)), library.Quantity(), library.IP(), library.CIDR(), library.Format(),
 		library.SemverLib(library.SemverVersion(1)),
-		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(), ext.Lists(ext.ListsVersion(3)),
+		ext.Strings(ext.StringsVersion(2)), ext.Sets(), ext.TwoVarComprehensions(), ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(MaxIterations)),
 		cel.CustomTypeAdapter(adapter{}),
 		cel.Function("toJson", cel.Overload("pillion_to_json", []*cel.Type{cel.DynType}, cel.StringType, cel.UnaryBinding(toJSON))),
 		cel.Function("shellQuote", cel.Overload("pillion_shell_quote", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(shellQuote))),
 		cel.Function(sortedFunction, cel.Overload("pillion_sorted", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"), cel.UnaryBinding(sorted))),
+		cel.Function(valueFunction, cel.Overload("pillion_value", []*cel.Type{cel.TypeParamType("A")}, cel.TypeParamType("A"), cel.UnaryBinding(func(v ref.Val) ref.Val { return v }))),
 		ext.Encoders(ext.EncodersVersion(0)),
 		cel.Variable(valuesName, cel.MapType(cel.StringType, cel.DynType)),
 	)
@@ -77,7 +79,7 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 // toJSON writes any value as compact JSON with sorted keys, at most
 // [MaxBytes] of it.
 func toJSON(v ref.Val) ref.Val {
-	b := budget{bytes: MaxBytes}
+	b := room(MaxBytes)
 	native, err := toNative(v, &b)
 	if err != nil {
 		return types.WrapErr(fmt.Errorf("toJson: %w", err))
@@ -101,9 +103,12 @@ func shellQuote(v ref.Val) ref.Val {
 // sortedMap is a map whose keys come in order.
 type sortedMap struct{ traits.Mapper }
 
-// sorted gives a map an order, so that a list made from its keys is the same
-// each time, and leaves everything else alone.
+// sorted gives a map an order, so that a list made from its keys is the same each time. It returns an error for
+// more than [MaxIterations] items: cel-go's tracker of costs looks through what earlier repetitions left.
 func sorted(v ref.Val) ref.Val {
+	if sizeOf(v) > MaxIterations {
+		return types.WrapErr(errTooMany)
+	}
 	if m, ok := v.(traits.Mapper); ok {
 		return sortedMap{m}
 	}
@@ -137,7 +142,7 @@ type costs struct{ library.CostEstimator }
 
 // CallCost implements [interpreter.ActualCostEstimator].
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	if cost, ok := costOf(function, overload, args, result); ok {
+	if cost, ok := costOf(function, args, result); ok {
 		ours := cost // only this goes to the heap
 		return &ours
 	}

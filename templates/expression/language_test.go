@@ -29,7 +29,7 @@ func TestFunctionsAreThoseOfKubernetesPoliciesWithoutPermissions(t *testing.T) {
 	theirs := overloads(kubernetescel.MustBaseEnvSet(kubernetescel.DefaultCompatibilityVersion()).StoredExpressionsEnv())
 	ours := overloads(baseEnvironment())
 	own := []string{
-		"toJson pillion_to_json", "shellQuote pillion_shell_quote", sortedFunction + " pillion_sorted", "base64.decode base64_decode_string", "base64.encode base64_encode_bytes",
+		"toJson pillion_to_json", "shellQuote pillion_shell_quote", sortedFunction + " pillion_sorted", valueFunction + " pillion_value", "base64.decode base64_decode_string", "base64.encode base64_encode_bytes",
 		"merge pillion_map_merge_map", "scale pillion_scale", "requests pillion_requests", "limits pillion_limits",
 	}
 	for id, permissions := range theirs {

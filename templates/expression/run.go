@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -15,23 +16,33 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// The bounds on what one run may cost. Costs are in CEL's own unit, as in Kubernetes'
-// admission policies.
+// The bounds on the cost of expressions. Costs are in CEL's own unit, as in Kubernetes' admission policies.
 const (
-	// MaxCost is for one evaluation of one expression.
-	MaxCost = 300_000
-	// MaxRunCost is for all evaluations and repetitions of a run together.
-	MaxRunCost = 1_000_000
+	// MaxCost is for all templates of a review together.
+	MaxCost = 500_000
+	// MaxExpressionCost is for one evaluation of one expression.
+	MaxExpressionCost = MaxCost / 5
 	// MaxBytes is the size of a run's results as JSON, about.
 	MaxBytes = 256 << 10
-	// MaxIterations is how often one $for repeats its item.
+	// bytesPerCost is how many bytes of results cost one unit, as in CEL a text that is gone over.
+	bytesPerCost = 10
+	// MaxIterations is how often one $for repeats its item, and how many items a macro such as map goes over.
 	MaxIterations = 1_000
-	// checkEvery is after how many steps of a macro such as map an evaluation asks its
-	// context.
+	// checkEvery is after how many steps of a macro an evaluation looks whether its context has ended.
 	checkEvery = 100
-	// iterationCost is what one repetition costs besides its expressions.
-	iterationCost = 50
+	// iterationCost is the cost of one repetition of a $for or $each besides its expressions.
+	iterationCost = 5
 )
+
+// Budget bounds the cost of all runs of one review. The zero value has all of [MaxCost] left. Not for more
+// than one goroutine.
+type Budget struct{ cost uint64 }
+
+// pay adds to the cost. It reports false if that is more than allowed.
+func (b *Budget) pay(cost uint64) bool {
+	b.cost += cost
+	return b.cost <= MaxCost
+}
 
 // Error is why an expression gives no value for a pod.
 type Error struct {
@@ -69,20 +80,19 @@ type Run struct {
 
 	// ofContainer has the variables as containers with $each see them, by the container.
 	ofContainer map[uintptr]ref.Val
-	// cost is what all evaluations have cost so far.
-	cost uint64
-	left budget
+	budget      *Budget
+	left        room
 	// exceeded is the error of a bound that was passed, or of the run's end before its
 	// time. No expression can catch it.
 	exceeded error
 }
 
-// Run begins a run, which ends before its time with the context: the run asks before each
-// evaluation, and an evaluation that goes over a list asks now and then. Pod and namespace
+// Run begins a run, which ends before its time with the context: the run looks at it before each
+// evaluation, and an evaluation that goes over a list now and then. Pod and namespace
 // are raw JSON. Params has the parameters that have a value.
-func (n *Names) Run(ctx context.Context, pod, namespace, params map[string]any) *Run {
+func (n *Names) Run(ctx context.Context, budget *Budget, pod, namespace, params map[string]any) *Run {
 	r := &Run{
-		ctx: ctx, names: n, left: budget{bytes: MaxBytes}, pod: adapt(pod), namespace: adapt(namespace),
+		ctx: ctx, names: n, budget: budget, left: MaxBytes, pod: adapt(pod), namespace: adapt(namespace),
 		params: &object{
 			typ: paramsValueType, names: n.params,
 			has: func(name string) bool { _, ok := params[name]; return ok },
@@ -146,22 +156,9 @@ func (r *Run) lazyVariables(s *Scope) ref.Val {
 	}
 }
 
-// Context returns the run's context.
-func (r *Run) Context() context.Context { return r.ctx }
-
-// Cost returns what the run has cost so far, and the bytes of its results.
-func (r *Run) Cost() (cost uint64, bytes int) { return r.cost, MaxBytes - r.left.bytes }
-
-// Charge adds to the run's cost and to its bytes what another run has cost. Its error is an
-// *Error.
-func (r *Run) Charge(cost uint64, bytes int, at Place) error {
-	if err := r.pay(cost, at); err != nil {
-		return err
-	}
-	if err := r.left.spend(bytes); err != nil {
-		return r.tooLarge(at)
-	}
-	return nil
+// End adds the size of the results to the cost. Its error is an *Error.
+func (r *Run) End() error {
+	return r.pay(uint64(MaxBytes-r.left)/bytesPerCost, Place{})
 }
 
 // Spend takes bytes of the result from the run's bound. Its error is an *Error.
@@ -172,12 +169,16 @@ func (r *Run) Spend(bytes int, at *manifest.Path) error {
 	return nil
 }
 
-// pay adds to the run's cost.
+// pay adds to the cost of the review.
 func (r *Run) pay(cost uint64, at Place) error {
-	if r.cost += cost; r.cost > MaxRunCost {
-		return r.tooExpensive(at, fmt.Sprintf("the expressions together cost more than %d", MaxRunCost))
+	if !r.budget.pay(cost) {
+		return r.overBudget(at)
 	}
 	return nil
+}
+
+func (r *Run) overBudget(at Place) error {
+	return r.tooExpensive(at, fmt.Sprintf("the expressions of all templates of the pod together cost more than %d", MaxCost))
 }
 
 // tooExpensive ends the run.
@@ -195,10 +196,18 @@ func (r *Run) failure(err error, at Place) error {
 	switch {
 	case r.exceeded != nil:
 		return r.exceeded
-	case r.left.bytes < 0:
+	case r.left < 0:
 		return r.tooLarge(at)
 	}
 	return &Error{Place: at, Message: show.Plain(err.Error())}
+}
+
+// Repetition adds the cost of one repetition of an item. Its error is an *Error, or that of the run's context.
+func (r *Run) Repetition(item Place) error {
+	if err := r.Interrupted(); err != nil {
+		return err
+	}
+	return r.pay(iterationCost, item)
 }
 
 // Interrupted returns the error of the run's context if it has ended.
@@ -218,32 +227,32 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	if err := r.Interrupted(); err != nil {
 		return nil, err
 	}
-	v, cost, err := e.program.run(r.ctx, s)
-	if r.exceeded == nil && errors.Is(err, interpreter.InterruptError{}) {
-		r.exceeded = cmp.Or(r.ctx.Err(), err)
-	}
-	if r.exceeded != nil {
+	v, details, err := e.eval(s)
+	var cancelled interpreter.EvalCancelledError
+	switch cost := details.ActualCost(); {
+	case r.exceeded != nil:
 		return nil, r.exceeded
-	}
-	if err := r.pay(cost, e.Place); err != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, r.unevaluated(e, err)
+	case errors.Is(err, interpreter.InterruptError{}):
+		r.exceeded = cmp.Or(r.ctx.Err(), err)
+		return nil, r.exceeded
+	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
+		return nil, r.tooExpensive(e.Place, fmt.Sprintf("an expression costs more than %d", MaxExpressionCost))
+	case cost != nil && !r.budget.pay(*cost):
+		return nil, r.overBudget(e.Place)
+	case errors.Is(err, errTooLarge), errors.Is(err, errTooLong), errors.Is(err, errTooMany):
+		return nil, r.tooExpensive(e.Place, show.Plain(err.Error()))
+	case err != nil:
+		return nil, &Error{Place: e.Place, Message: show.Plain(e.explain(err))}
 	}
 	return v, nil
 }
 
-// unevaluated returns the run's error for an evaluation that failed.
-func (r *Run) unevaluated(e *Expression, err error) error {
-	var cancelled interpreter.EvalCancelledError
-	switch {
-	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
-		return r.tooExpensive(e.Place, fmt.Sprintf("an expression costs more than %d", MaxCost))
-	case errors.Is(err, errTooLarge):
-		return r.tooExpensive(e.Place, show.Plain(err.Error()))
+// eval evaluates the program. A context takes as long as a short evaluation, and only a loop looks at it.
+func (e *Expression) eval(s *Scope) (ref.Val, *cel.EvalDetails, error) {
+	if e.loops {
+		return e.program.ContextEval(s.run.ctx, s)
 	}
-	return &Error{Place: e.Place, Message: show.Plain(e.explain(err))}
+	return e.program.Eval(s)
 }
 
 // Condition evaluates an expression that gives a boolean. Its error is an *Error.
@@ -296,7 +305,10 @@ func (e *Expression) Repeat(s *Scope, name string, item Place, do func(*Scope) e
 	}
 	_, isList := over.(traits.Lister)
 	_, isMap := over.(traits.Mapper)
-	iterable, ok := sorted(over).(traits.Iterable)
+	if m, ok := over.(traits.Mapper); ok {
+		over = sortedMap{m}
+	}
+	iterable, ok := over.(traits.Iterable)
 	if !ok || !isList && !isMap {
 		return &Error{Place: e.Place, Message: show.Plain(fmt.Sprintf("$for goes over %s; it must go over a list or a map", celKind(over.Type().TypeName())))}
 	}
@@ -305,7 +317,7 @@ func (e *Expression) Repeat(s *Scope, name string, item Place, do func(*Scope) e
 		if count++; count > MaxIterations {
 			return s.run.tooExpensive(item, fmt.Sprintf("$for repeats more than %d times", MaxIterations))
 		}
-		if err := s.run.pay(iterationCost, item); err != nil {
+		if err := s.run.Repetition(item); err != nil {
 			return err
 		}
 		if err := do(s.bind(name, walk.Next())); err != nil {

@@ -5,7 +5,7 @@
 // and its namespace for [Set.Resolve]. Out: an immutable [Set]; typed [Values], or an
 // [Error] that a team can act on. Inputs are not modified.
 //
-// It may import templates/manifest, templates/rawjson, templates/regexps, templates/show,
+// It may import templates/manifest, templates/rawjson, templates/show,
 // templates/nearest and templates/v1alpha1, apimachinery's quantities and the grammar of image
 // references; no other package of this module.
 package param

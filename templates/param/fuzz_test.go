@@ -47,7 +47,7 @@ func compiledSet(t testing.TB, declared string, values map[string]any) *Set {
 	if err := json.Unmarshal([]byte(declared), &parameters); err != nil {
 		t.Fatal(err)
 	}
-	return Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Values: values}, parameters, nil, func(_ *manifest.Path, message string) { t.Fatal(message) })
+	return Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Patterns: &Patterns{}, Values: values}, parameters, nil, func(_ *manifest.Path, message string) { t.Fatal(message) })
 }
 
 // fits says why a typed value is not what the text is. The types are read apart from the
@@ -224,7 +224,7 @@ func FuzzInstallersValues(f *testing.F) {
 		}
 		compile := func() (*Set, []string) {
 			var mistakes []string
-			set := Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Values: values}, slices.Clone(declared), nil, func(_ *manifest.Path, message string) { mistakes = append(mistakes, message) })
+			set := Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Patterns: &Patterns{}, Values: values}, slices.Clone(declared), nil, func(_ *manifest.Path, message string) { mistakes = append(mistakes, message) })
 			return set, mistakes
 		}
 		before, _ := json.Marshal(values)

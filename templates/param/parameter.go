@@ -11,7 +11,6 @@ import (
 	"unicode"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -63,10 +62,6 @@ func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, repo
 	if !p.setType(of.Patterns, at, report) {
 		return nil
 	}
-	if err := of.Patterns.Match(bytesOf(d.Default, d.Example), p.one.size); err != nil {
-		report(at.Field("default"), err.Error())
-		return nil
-	}
 	p.setLevels(of.Required, at, report)
 	p.def = p.manifestValue(d.Default, at.Field("default"), report)
 	p.example = p.manifestValue(d.Example, at.Field("example"), report)
@@ -74,7 +69,7 @@ func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, repo
 }
 
 // setType compiles the type and its constraints, and reports whether there is one.
-func (p *parameter) setType(patterns *regexps.Bounds, at *manifest.Path, report Report) bool {
+func (p *parameter) setType(patterns *Patterns, at *manifest.Path, report Report) bool {
 	d := p.decl
 	under := func(at *manifest.Path) func(field, message string) {
 		return func(field, message string) { report(at.Field(field), message) }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/nearest"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -109,11 +108,12 @@ func (s *Set) given(levels [2]*level) (*Values, error) {
 	return v, nil
 }
 
-// tooLong refuses annotations that together take too long to be matched with their patterns.
+// tooLong refuses annotations of a template of a namespace that take too long to be matched with their
+// patterns.
 func (s *Set) tooLong(levels [2]*level) error {
-	steps := 0
+	bytes := 0
 	for _, p := range s.parameters {
-		if p.one.size == 0 {
+		if !s.namespaced || p.one.pattern == nil {
 			continue
 		}
 		for _, l := range levels {
@@ -121,9 +121,8 @@ func (s *Set) tooLong(levels [2]*level) error {
 				if suffix != p.suffix && !strings.HasPrefix(suffix, p.suffix+".") {
 					continue
 				}
-				text := l.values[suffix]
-				if steps += regexps.Steps(len(text), p.one.size); steps > regexps.NamespacedSteps {
-					return s.mistake(p, l.origin, suffix, "", regexps.TooLong(len(text), p.one.size).Error())
+				if bytes += len(l.values[suffix]); bytes > maxMatched {
+					return s.mistake(p, l.origin, suffix, "", fmt.Sprintf("has %d bytes; all values of the parameters with a pattern may have %d together in a template of a namespace", len(l.values[suffix]), maxMatched))
 				}
 			}
 		}

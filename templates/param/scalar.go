@@ -17,7 +17,6 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/rawjson"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -27,10 +26,8 @@ type scalar struct {
 	kind    v1alpha1.ParameterType
 	enum    []any
 	pattern *regexp.Regexp
-	// size is that of the pattern, where the steps of matching count, else 0.
-	size int
-	min  any
-	max  any
+	min     any
+	max     any
 	// maxLength is in code points; negative means no bound.
 	maxLength int64
 	// allowed says in words what is allowed, for errors.
@@ -151,7 +148,7 @@ func compareDurations(a, b any) int {
 }
 
 // newScalar compiles a scalar type; report gets the field that is wrong.
-func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, patterns *regexps.Bounds, report func(field, message string)) *scalar {
+func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, patterns *Patterns, report func(field, message string)) *scalar {
 	k := scalarKinds[kind]
 	s := &scalar{kind: kind, maxLength: -1, allowed: k.words}
 	s.setPattern(k, c, patterns, report)
@@ -161,23 +158,14 @@ func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, patterns *re
 	return s
 }
 
-func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *regexps.Bounds, report func(field, message string)) {
+func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *Patterns, report func(field, message string)) {
 	switch {
 	case c.Pattern == "":
 	case !k.pattern:
 		report("pattern", fmt.Sprintf("is not for the type %s", s.kind))
 	default:
-		if err := patterns.Take(c.Pattern); err != nil {
-			report("pattern", err.Error())
-			return
-		}
-		s.size = patterns.Charged(c.Pattern)
-		if err := patterns.Match(bytesOf(c.Enum...), s.size); err != nil {
-			report("enum", err.Error())
-			return
-		}
-		if _, err := regexp.Compile(c.Pattern); err != nil {
-			report("pattern", "is not a regular expression: "+show.Plain(err.Error()))
+		if _, err := patterns.Compile(c.Pattern); err != nil {
+			report("pattern", show.Plain(err.Error()))
 			return
 		}
 		s.pattern = regexp.MustCompile(`\A(?:` + c.Pattern + `)\z`)
@@ -191,14 +179,6 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *rege
 	default:
 		s.maxLength = *c.MaxLength
 	}
-}
-
-func bytesOf(values ...json.RawMessage) int {
-	n := 0
-	for _, v := range values {
-		n += len(v)
-	}
-	return n
 }
 
 func (s *scalar) setBounds(k scalarKind, c v1alpha1.Constraints, report func(field, message string)) {

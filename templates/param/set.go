@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/regexps"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -19,8 +18,8 @@ type Template struct {
 	Required bool
 	// Values are the installer's.
 	Values map[string]any
-	// Patterns bound the regular expressions.
-	Patterns *regexps.Bounds
+	// Patterns counts the regular expressions.
+	Patterns *Patterns
 }
 
 // Report takes a mistake and its place in the manifest, which is nil for the
@@ -30,14 +29,16 @@ type Report func(at *manifest.Path, message string)
 // Set is the compiled parameters of one template. It is immutable.
 type Set struct {
 	name, prefix string
-	parameters   []*parameter
+	// namespaced: a tenant wrote the patterns.
+	namespaced bool
+	parameters []*parameter
 }
 
 // Compile checks declarations, which stand at a place of the manifest, and fills in
 // their defaults. A declaration with a mistake is reported, and may be missing in the
 // set.
 func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, report Report) *Set {
-	s := &Set{name: of.Name, prefix: of.Prefix}
+	s := &Set{name: of.Name, prefix: of.Prefix, namespaced: of.Patterns.Namespaced}
 	installers := of.installersDefaults(declared, report)
 	suffixes := map[string]string{}
 	for i, d := range declared {

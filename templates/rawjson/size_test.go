@@ -69,17 +69,17 @@ func TestAnEstimateIsNeverLessThanWhatDecodingTakes(t *testing.T) {
 		shapes[fmt.Sprintf("objects of %d", n)] = repeated(objectOf(n), 40_000/n)
 	}
 	for name, text := range shapes {
-		took, estimate := decoded(t, text), DecodedSize([]byte(text))
-		t.Logf("%s: %d bytes of text, %d decoded, estimate %.2f times that", name, len(text), took, float64(estimate)/float64(took))
-		if estimate < took {
-			t.Errorf("%s take %d bytes, and the estimate is %d", name, took, estimate)
+		took, count := decoded(t, text), decodedSize([]byte(text))
+		t.Logf("%s: %d bytes of text, %d decoded, count %.2f times that", name, len(text), took, float64(count)/float64(took))
+		if count < took {
+			t.Errorf("%s take %d bytes, and the count is %d", name, took, count)
 		}
 	}
-	// The largest pod that can be stored has to fit, so the estimate of the densest kind
+	// The largest pod that can be stored has to fit, so the count of the densest kind
 	// must not be far off.
 	text := shapes["variables of a pod"]
-	if took, estimate := decoded(t, text), DecodedSize([]byte(text)); estimate > took*5/4 {
-		t.Errorf("variables take %d bytes, and the estimate is %d: more than a quarter too much", took, estimate)
+	if took, count := decoded(t, text), decodedSize([]byte(text)); count > took*5/4 {
+		t.Errorf("variables take %d bytes, and the count is %d: more than a quarter too much", took, count)
 	}
 }
 
@@ -119,7 +119,7 @@ func randomJSON(r *rand.Rand, b *strings.Builder, depth int) {
 	}
 }
 
-func TestTheEstimateHoldsForRandomShapes(t *testing.T) {
+func TestTheCountHoldsForRandomShapes(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var b strings.Builder
@@ -131,27 +131,23 @@ func TestTheEstimateHoldsForRandomShapes(t *testing.T) {
 			randomJSON(r, &b, 4)
 		}
 		b.WriteByte(']')
-		if took, estimate := decoded(t, b.String()), DecodedSize([]byte(b.String())); estimate < took || estimate > 4*took {
-			t.Errorf("seed %d: %d bytes of text take %d, and the estimate is %d", seed, b.Len(), took, estimate)
+		if took, count := decoded(t, b.String()), decodedSize([]byte(b.String())); count < took || count > 4*took {
+			t.Errorf("seed %d: %d bytes of text take %d, and the count is %d", seed, b.Len(), took, count)
 		}
 	}
 }
 
-func FuzzDecodedSize(f *testing.F) {
-	for _, text := range []string{`{"a":[1,{"b":"\""}]}`, `"`, `\`, `{{{`, `]]]`, `"\`, `[[[,,,:::`, "", `{"a"`, `{}`, `[{},{},{}]`, strings.Repeat(`{"":`, 40) + "1" + strings.Repeat("}", 40),
-		strings.Repeat(`[`, 40) + strings.Repeat("]", 40), `{"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0},"":{"":0}}`,
-		`{` + strings.Repeat(`"":0,`, 8) + `"":0}`, `["","",""]`, `[{"":""},{"":""},{"":""}]`} {
+func FuzzExceeds(f *testing.F) {
+	for _, text := range []string{`{"a":[1,{"b":"\""}]}`, `"`, `[[[,,,:::`, "", `{}`, `[{},{},{}]`, strings.Repeat(`{"":`, 40) + "1" + strings.Repeat("}", 40),
+		strings.Repeat(`[`, 40) + strings.Repeat("]", 40), `{"":{"":0},"":{"":0}}`, `{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0}`, `["","",""]`, `[{"":""},{"":""},{"":""}]`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		size := DecodedSize(text)
-		if size < 0 || size > int64(len(text)+1)*512 {
-			t.Errorf("the estimate for %d bytes is %d", len(text), size)
+		size := decodedSize(text)
+		if size < 0 || size > MaxSize(len(text)) {
+			t.Errorf("%d bytes of JSON take %d; the most are %d", len(text), size, MaxSize(len(text)))
 		}
-		if json.Valid(text) && size > int64(len(text))*MostPerByte {
-			t.Errorf("the estimate for %d bytes is %d, more than %d for each", len(text), size, MostPerByte)
-		}
-		if longer := DecodedSize(append(append([]byte("["), text...), ']')); json.Valid(text) && longer < size {
+		if longer := decodedSize(append(append([]byte("["), text...), ']')); json.Valid(text) && longer < size {
 			t.Errorf("in a list, the text takes %d, and by itself %d", longer, size)
 		}
 	})

@@ -23,18 +23,16 @@ import (
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces").GroupResource()
 
 // Server answers for namespaces as an API server does: gets, lists page by page, watches
-// from a version, with bookmarks, and no streamed lists. Make one with [New].
+// from a version, with a bookmark every minute, and no streamed lists. Make one with [New].
 type Server struct {
 	metadata.Getter
 	// Away has calls refused, and watches that stand end, as if there were no API server.
 	// Refused counts the calls that were refused.
 	Away    atomic.Bool
 	Refused atomic.Int64
-	// Silent has watches begin and bring nothing. Those that stand fall silent, too.
-	Silent atomic.Bool
 	// deaf is the number of the last watch that brings nothing any more.
 	deaf atomic.Int64
-	// NoLists has lists fail, but those of a single object.
+	// NoLists has lists fail.
 	NoLists atomic.Bool
 	// Slow delays every get. It is a [time.Duration].
 	Slow atomic.Int64
@@ -86,14 +84,6 @@ func (s *Server) Remove(name string) {
 	s.happened(watch.Deleted, object)
 }
 
-// Elsewhere has another resource change: the newest version is greater, and no namespace
-// has it.
-func (s *Server) Elsewhere() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.version++
-}
-
 // happened gives an object the next version, and watches the news of it.
 func (s *Server) happened(kind watch.EventType, object *metav1.PartialObjectMetadata) string {
 	s.version++
@@ -135,7 +125,7 @@ func (s *Server) List(_ context.Context, o metav1.ListOptions) (*metav1.PartialO
 	if o.ResourceVersion == "" {
 		s.Consistent.Add(1)
 	}
-	if s.NoLists.Load() && o.Limit != 1 {
+	if s.NoLists.Load() {
 		return nil, apierrors.NewForbidden(namespaces, "", nil)
 	}
 	s.mu.Lock()
@@ -179,7 +169,7 @@ func (s *Server) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 		defer s.Standing.Add(-1)
 		defer close(events)
 		end := time.Now().Add(time.Duration(*o.TimeoutSeconds) * time.Second)
-		bookmark := end.Add(-2 * time.Second)
+		bookmark := nextBookmark(end)
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -195,7 +185,7 @@ func (s *Server) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 			}
 			for _, e := range s.since(number, from, time.Now().After(bookmark)) {
 				if from = e.version; e.Type == watch.Bookmark {
-					bookmark = end
+					bookmark = nextBookmark(end)
 				}
 				select {
 				case <-ctx.Done():
@@ -210,13 +200,22 @@ func (s *Server) Watch(ctx context.Context, o metav1.ListOptions) (watch.Interfa
 	return w, nil
 }
 
+// nextBookmark returns when an API server sends the next bookmark: in a minute, and two seconds before the watch ends.
+func nextBookmark(end time.Time) time.Time {
+	next, last := time.Now().Add(time.Minute), end.Add(-2*time.Second)
+	if time.Now().Before(last) && last.Before(next) {
+		return last
+	}
+	return next
+}
+
 // since returns what a watch brings of what happened after a version, and a bookmark if the newest
 // version is beyond that.
 func (s *Server) since(number int64, version int, bookmark bool) (news []event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// Under the lock: a watch that was made to bring nothing brings nothing that happens afterwards.
-	if s.Silent.Load() || number <= s.deaf.Load() {
+	if number <= s.deaf.Load() {
 		return nil
 	}
 	for _, e := range s.history {
@@ -225,7 +224,7 @@ func (s *Server) since(number int64, version int, bookmark bool) (news []event) 
 			news = append(news, e)
 		}
 	}
-	if bookmark && s.version > version {
+	if bookmark {
 		newest := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: strconv.Itoa(s.version)}}
 		news = append(news, event{watch.Event{Type: watch.Bookmark, Object: newest}, s.version})
 	}

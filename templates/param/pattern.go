@@ -1,0 +1,56 @@
+package param
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+)
+
+// The bounds on the regular expressions of a template of a namespace. RE2 takes time in proportion to the text
+// times the instructions of the compiled expression, and `(.{0,99}){9}` has a thousand of them.
+const (
+	maxPatterns     = 10
+	maxPatternBytes = 256
+	maxInstructions = 250
+	// maxMatched is how many bytes the annotations of all parameters with a pattern have together.
+	maxMatched = 4 << 10
+)
+
+// Patterns counts the regular expressions of one template. Those of a template of the cluster have no bounds.
+type Patterns struct {
+	Namespaced bool
+	count      int
+}
+
+// Pattern is a compiled regular expression.
+type Pattern struct {
+	*regexp.Regexp
+	// Instructions is how long it takes to match one byte, in steps.
+	Instructions int
+}
+
+// Compile compiles a regular expression. It returns an error if the template cannot have it.
+func (p *Patterns) Compile(text string) (Pattern, error) {
+	if p.count++; p.Namespaced && p.count > maxPatterns {
+		return Pattern{}, fmt.Errorf("is one regular expression too many: a template of a namespace may have %d", maxPatterns)
+	}
+	if p.Namespaced && len(text) > maxPatternBytes {
+		return Pattern{}, fmt.Errorf("is a regular expression of %d bytes; a template of a namespace may have one of %d", len(text), maxPatternBytes)
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return Pattern{}, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return Pattern{}, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	if n := len(program.Inst); p.Namespaced && n > maxInstructions {
+		return Pattern{}, fmt.Errorf("is a regular expression of %d instructions; a template of a namespace may have one of %d: repeat less, as in {0,63}", n, maxInstructions)
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return Pattern{}, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	return Pattern{compiled, len(program.Inst)}, nil
+}

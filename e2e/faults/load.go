@@ -40,12 +40,12 @@ type load struct {
 func (l *load) stream(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string) {
 	var all sync.WaitGroup
 	measure.Every(ctx, pace, func() {
-		all.Go(func() { l.try(context.WithoutCancel(ctx), client, kind, namespace) })
+		all.Go(func() { l.try(context.WithoutCancel(ctx), client, kind, namespace, loadPod()) })
 	})
 	all.Wait()
 }
 
-// burst creates n pods at the same moment, and returns when all are answered.
+// burst creates n pods at the same moment, as the controllers of workloads do, and returns when all are answered.
 func (l *load) burst(ctx context.Context, kind Kind, namespace string, n int) error {
 	// An API server takes 250 requests at once on a connection.
 	const each = 100
@@ -62,13 +62,19 @@ func (l *load) burst(ctx context.Context, kind Kind, namespace string, n int) er
 	}
 	var all sync.WaitGroup
 	for i := range n {
-		all.Go(func() { l.try(ctx, clients[i/each], kind, namespace) })
+		all.Go(func() { l.try(ctx, clients[i/each], kind, namespace, owned(loadPod())) })
 	}
 	all.Wait()
 	return nil
 }
 
-func (l *load) try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string) {
+// owned returns the pod as the controller of a ReplicaSet creates it.
+func owned(pod *corev1.Pod) *corev1.Pod {
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "burst", UID: "burst", Controller: new(true)}}
+	return pod
+}
+
+func (l *load) try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string, pod *corev1.Pod) {
 	ctx, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	o := Outcome{Kind: kind, Namespace: namespace, Began: time.Now()}
@@ -77,7 +83,7 @@ func (l *load) try(ctx context.Context, client kubernetes.Interface, kind Kind, 
 	l.next++
 	l.waiting[id] = o.Began
 	l.mu.Unlock()
-	created, err := client.CoreV1().Pods(namespace).Create(ctx, loadPod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	created, err := client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	o.Ended = time.Now()
 	if err != nil {
 		o.Refused, o.Otherwise, o.Away = Classify(err)

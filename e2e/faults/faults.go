@@ -380,8 +380,9 @@ func applyTemplate(ctx context.Context, r *run) error { return r.apply(ctx, clus
 
 func suspend(value bool) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
+		began := time.Now()
 		err := r.kubectl(ctx, "patch", "sidecartemplate", clusterSidecar, "--type=merge", fmt.Sprintf(`--patch={"spec":{"suspend":%v}}`, value))
-		r.state.suspend(value)
+		r.state.suspend(began, value)
 		return err
 	}
 }

@@ -21,26 +21,29 @@ const settle = time.Second
 
 // A History is whether something was so at each time. Its zero value is false all the time.
 type History struct {
-	at     []time.Time
-	values []bool
+	began, ended []time.Time // of each change
+	values       []bool
 }
 
 // Set says that it is so, or not, from then on.
-func (h *History) Set(at time.Time, value bool) {
+func (h *History) Set(at time.Time, value bool) { h.Change(at, at, value) }
+
+// Change says that it became so, or not, at some time between the two.
+func (h *History) Change(began, ended time.Time, value bool) {
 	if n := len(h.values); n > 0 && h.values[n-1] == value || n == 0 && !value {
 		return
 	}
-	h.at, h.values = append(h.at, at), append(h.values, value)
+	h.began, h.ended, h.values = append(h.began, began), append(h.ended, ended), append(h.values, value)
 }
 
 // Always reports whether it was value from a moment before from until to.
 func (h *History) Always(value bool, from, to time.Time) bool {
 	now := false // before the first change
-	for i, at := range h.at {
-		if at.After(to) {
+	for i, began := range h.began {
+		if began.After(to) {
 			break
 		}
-		if at.After(from.Add(-settle)) && (now != value || h.values[i] != value) {
+		if h.ended[i].After(from.Add(-settle)) && (now != value || h.values[i] != value) {
 			return false
 		}
 		now = h.values[i]
@@ -75,10 +78,11 @@ func (s *state) template(from, to time.Time) (must, mustNot bool) {
 	return s.suspended.Always(false, from, to), s.suspended.Always(true, from, to)
 }
 
-func (s *state) suspend(value bool) {
+// suspend says that a command that began then has suspended the template, or not.
+func (s *state) suspend(began time.Time, value bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.suspended.Set(time.Now(), value)
+	s.suspended.Change(began, time.Now(), value)
 }
 
 // follow keeps the state until ctx ends.

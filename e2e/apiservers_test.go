@@ -209,7 +209,7 @@ func TestWithSeveralAPIServersAPodOfANewNamespaceIsInjectedThroughEachAtOnce(t *
 }
 
 // The API server that took the annotation calls Pillion as soon as its own watch has brought the label, a
-// few milliseconds later, and whichever replica answers has its cache contradicted by the entry. The others
+// few milliseconds later. Whichever replica answers has its cache contradicted by the entry. The others
 // call it when they have seen the label.
 func TestWithSeveralAPIServersPodsOfAnAnnotatedNamespaceAreInjectedOnceTheAPIServerHasSeenIt(t *testing.T) {
 	all := apiServers(t)

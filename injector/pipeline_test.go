@@ -149,3 +149,21 @@ func TestAnUnknownParameterIsABadOne(t *testing.T) {
 		}
 	}
 }
+
+// A tenant cannot hold a slot for twenty templates that each cost what all may.
+func TestTheExpressionsOfAllTemplatesHaveOneBudget(t *testing.T) {
+	const ten = "[0,1,2,3,4,5,6,7,8,9]"
+	loop := fmt.Sprintf("%[1]s.map(a, %[1]s.map(b, %[1]s.map(c, [1,2,3].map(d, d)).size()).size()).size()", ten)
+	specs := map[string]string{}
+	for i := range 12 {
+		specs[fmt.Sprint("slow-", i)] = fmt.Sprintf(`match: {}`+"\n  "+`inject: {metadata: {annotations: {"slow.example.com/%d": "${string(%s)}"}}}`, i, loop)
+	}
+	pod := func() map[string]any { return askingPod(t, "") }
+	one := map[string]string{"slow-0": specs["slow-0"]}
+	if out := injectOnce(t, setOf(t, one), pod()); !out.Allowed {
+		t.Fatalf("one template: %s", out.Message)
+	}
+	if out := injectOnce(t, setOf(t, specs), pod()); out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.Contains(out.Message, "the expressions of all templates of the pod together cost more than") {
+		t.Errorf("twelve templates: %s, %s", out.Code, out.Message)
+	}
+}

@@ -29,8 +29,8 @@ const (
 	objectShare     = 27
 	bodyShare       = 7
 	connectionShare = 8
-	adviceShare     = 4
-	namespaceShare  = 4
+	// sideShare is for the webhook for namespaces, and as much for those that give advice.
+	sideShare = 4
 	// CacheShare is for the metadata of namespaces, TemplateShare for their templates, and
 	// ProcessShare for all that is not bounded: the runtime, and the templates of the cluster.
 	CacheShare    = 4
@@ -50,15 +50,11 @@ func MemoryFor(limit int64) Memory {
 	}
 }
 
-// AdviceMemoryFor is the memory of webhooks whose answers are advice. What needs more goes without advice.
-func AdviceMemoryFor(limit int64) Memory {
-	return Memory{Bodies: Share(limit, adviceShare) / 2, Slots: 1} // the other processors are for pods
-}
-
-// NamespaceMemoryFor is the room of the webhook for namespaces: no flood of pods keeps a label off. A namespace
-// that needs more is labelled unread.
-func NamespaceMemoryFor(limit int64) Memory {
-	return Memory{Bodies: Share(limit, namespaceShare) / 2, Slots: 1}
+// SideMemoryFor is the memory of webhooks that have a room of their own: the one for namespaces, so that no flood of
+// pods keeps a label off, and those whose answers are advice. A namespace that needs more is labelled unread, and what
+// else needs more goes without advice.
+func SideMemoryFor(limit int64) Memory {
+	return Memory{Bodies: Share(limit, sideShare) / 2, Slots: 1} // the other processors are for pods
 }
 
 const (

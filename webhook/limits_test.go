@@ -29,9 +29,9 @@ func variables(n int, annotations string) string {
 // A share that grows takes memory from another one.
 func TestTheSharesOfTheMemoryAreNotMoreThanThereIs(t *testing.T) {
 	for _, limit := range []int64{256 << 20, 512 << 20, 4 << 30} {
-		reviews, advice, namespaces := MemoryFor(limit), AdviceMemoryFor(limit), NamespaceMemoryFor(limit)
+		reviews, side := MemoryFor(limit), SideMemoryFor(limit)
 		total := int64(reviews.Connections)*connectionMemory + Share(limit, CacheShare) + Share(limit, TemplateShare) + Share(limit, ProcessShare)
-		for _, m := range []Memory{reviews, advice, namespaces} {
+		for _, m := range []Memory{reviews, side, side} {
 			total += m.Bodies + m.Slots*slotMemory
 		}
 		if total > limit {

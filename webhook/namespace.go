@@ -13,6 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
 // labelMemory is the most memory that the labels and annotations of a namespace take for each byte of its JSON.
@@ -73,7 +74,7 @@ func (n namespace) unread(r *Review) (Response, error) {
 	if slices.Contains(n.rules.Excluded, r.Name) {
 		return Allowed(), nil
 	}
-	labelled, injection, err := findLabel(r.Object, templates.InjectionLabel(n.rules.Prefix))
+	text, err := labelsText(r.Object)
 	if err != nil {
 		return Response{}, Malformed("the review's object is no Namespace: %v", err)
 	}
@@ -81,35 +82,45 @@ func (n namespace) unread(r *Review) (Response, error) {
 	if len(n.templates().Required()) > 0 {
 		changes = append(changes, labels.Change{Key: templates.RequiredLabel(n.rules.Prefix), Value: "true"})
 	}
-	if !injection {
+	if !hasMember(text, templates.InjectionLabel(n.rules.Prefix)) {
 		changes = append(changes, labels.Change{Key: templates.InjectionLabel(n.rules.Prefix), Value: templates.InjectionEnabled})
 	}
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
-	return Labelled(relabel(labelled, changes)), nil
+	return Labelled(relabel(!text.isAbsent(), changes)), nil
 }
 
-// findLabel reports whether an object has labels, and this one among them. It decodes nothing.
-func findLabel(object part, key string) (labelled, found bool, err error) {
+// labelsText returns the text of an object's labels, and nothing if they are no object. It decodes nothing.
+func labelsText(object part) (labels part, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	err = eachMember(d, func(name string) error {
 		if name != "metadata" {
 			return d.SkipValue()
 		}
-		labelled, found = false, false // the last of several counts
+		labels = nil // the last of several counts
 		return eachMember(d, func(name string) error {
 			if name != "labels" {
 				return d.SkipValue()
 			}
-			labelled, found = d.PeekKind() == '{', false
-			return eachMember(d, func(name string) error {
-				found = found || name == key
+			if labels = nil; d.PeekKind() != '{' {
 				return d.SkipValue()
-			})
+			}
+			return labels.UnmarshalJSONFrom(d)
 		})
 	})
-	return labelled, found, err
+	return labels, err
+}
+
+// hasMember reports whether a JSON object has a member of a name.
+func hasMember(object part, name string) bool {
+	found := false
+	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	err := eachMember(d, func(member string) error {
+		found = found || member == name
+		return d.SkipValue()
+	})
+	return err == nil && found
 }
 
 // eachMember calls f with the name of each member of the next value, and f reads the member's value. A value that
@@ -118,20 +129,7 @@ func eachMember(d *jsontext.Decoder, f func(name string) error) error {
 	if d.PeekKind() != '{' {
 		return d.SkipValue()
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		if err := f(name.String()); err != nil {
-			return err
-		}
-	}
-	_, err := d.ReadToken()
-	return err
+	return rawjson.Members(d, '{', f)
 }
 
 // owned returns the namespace before an update, with which of its labels are Pillion's own. Where

@@ -112,7 +112,7 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 
 // Pillion refuses no namespace: where it has no memory for one, it puts the labels on unread.
 func TestANamespaceIsNeverRefused(t *testing.T) {
-	webhook := namespaceWebhook(t, func(p *parts) { p.Memory = NamespaceMemoryFor(256 << 20) })
+	webhook := namespaceWebhook(t, func(p *parts) { p.Memory = SideMemoryFor(256 << 20) })
 	var labels strings.Builder
 	for i := range 50_000 {
 		fmt.Fprintf(&labels, `,"l%d":"v"`, i)
@@ -182,7 +182,7 @@ func FuzzNamespaceAnswersAnything(f *testing.F) {
 
 // Without a required template an API server calls Pillion all the same for the pods of a namespace that was not read.
 func TestALargeNamespaceIsLabelledWhereNothingIsRequired(t *testing.T) {
-	f := newFixture(t, func(p *parts) { p.Memory = NamespaceMemoryFor(256 << 20) })
+	f := newFixture(t, func(p *parts) { p.Memory = SideMemoryFor(256 << 20) })
 	webhook := f.Handler(NewNamespace(labels.Rules{}, func() bool { return true }, func() *templates.Set { return templates.NewSet(nil) }))
 	object := `{"metadata":{"name":"shop","annotations":{"pillion.dev/inject":"fluent-bit","pad":"` + strings.Repeat("x", 1<<20) + `"}}}`
 	r := decodeAnswer(t, postTo(t, webhook, namespaceReview("CREATE", "shop", object, ""))).Response
@@ -194,7 +194,7 @@ func TestALargeNamespaceIsLabelledWhereNothingIsRequired(t *testing.T) {
 
 // A namespace that finds no room is labelled by what its text has: no name in an annotation stands for a label.
 func TestANamespaceThatFindsNoRoomIsLabelledUnread(t *testing.T) {
-	webhook := namespaceWebhook(t, func(p *parts) { p.Memory = NamespaceMemoryFor(256 << 20) })
+	webhook := namespaceWebhook(t, func(p *parts) { p.Memory = SideMemoryFor(256 << 20) })
 	var many strings.Builder
 	for i := range 50_000 {
 		fmt.Fprintf(&many, `"a%d":"",`, i)

@@ -22,7 +22,7 @@ func previewFixture(t *testing.T, change func(*parts, *PreviewOptions)) http.Han
 		return object, object, nil
 	}}
 	f := newFixture(t, func(p *parts) {
-		p.Advice, p.Memory = true, AdviceMemoryFor(256<<20)
+		p.Advice, p.Memory = true, SideMemoryFor(256<<20)
 		options.Pods = p.Pods
 		if change != nil {
 			change(p, &options)

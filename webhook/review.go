@@ -150,10 +150,7 @@ func readHead(pod []byte) (head, error) {
 
 // readSpec counts the containers of a pod.
 func (h *head) readSpec(d *jsontext.Decoder) error {
-	if d.PeekKind() != '{' {
-		return d.SkipValue()
-	}
-	return rawjson.Members(d, '{', func(name string) error {
+	return eachMember(d, func(name string) error {
 		if name != "initContainers" && name != "containers" || d.PeekKind() != '[' {
 			return d.SkipValue()
 		}

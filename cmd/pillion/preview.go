@@ -8,7 +8,7 @@ import (
 // preview adds the handlers that preview workloads and namespaces. They have memory and turns of
 // their own, so that previews take nothing from pods.
 func (r *replica) preview(options webhook.PreviewOptions, o webhook.Options) {
-	o.Memory, o.Advice = webhook.AdviceMemoryFor(r.c.MemoryLimit), true
+	o.Memory, o.Advice = webhook.SideMemoryFor(r.c.MemoryLimit), true
 	options.Created = created
 	middleware, entries := webhook.NewMiddleware(o), r.c.Registration().Preview()
 	for i, preview := range webhook.NewPreview(options, entries) {

@@ -75,7 +75,7 @@ func newPreview(t testing.TB, annotations map[string]string, change ...func(*web
 	handlers := webhook.NewPreview(options, entries.Registration{Prefix: templates.DefaultPrefix}.Preview())
 	middleware := webhook.NewMiddleware(webhook.Options{
 		Effects: noEvents{}, Metrics: webhook.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
-		Timeout: time.Hour, Memory: webhook.AdviceMemoryFor(256 << 20), Advice: true,
+		Timeout: time.Hour, Memory: webhook.SideMemoryFor(256 << 20), Advice: true,
 	})
 	return middleware.Handler(handlers[0])
 }

@@ -249,7 +249,7 @@ func (r *replica) listen() error {
 // handle makes the handlers of reviews.
 func (r *replica) handle(reviews webhook.Options) {
 	c, middleware, namespaces := r.c, webhook.NewMiddleware(reviews), reviews
-	namespaces.Memory = webhook.NamespaceMemoryFor(r.c.MemoryLimit)
+	namespaces.Memory = webhook.SideMemoryFor(r.c.MemoryLimit)
 	guard := webhook.GuardOptions{
 		Compile: r.compile, ExcludedNamespaces: c.Excluded, Templates: r.set.Snapshot, Namespaces: r.namespaces.All,
 		Mirrors: c.mirrorsTemplates(), Namespaced: r.namespaced.count(),

@@ -79,14 +79,14 @@ type Recorder struct {
 
 	mu    sync.Mutex
 	rates *lru.Cache // *rate.Limiter by namespace
-	// said has the last notes.
-	said *cache.LRUExpireCache
+	// lastNotes has those that are queued or written within recent.
+	lastNotes *cache.LRUExpireCache
 }
 
 // New returns a recorder that writes nothing until [Recorder.Run] runs.
 func New(o Options) *Recorder {
 	r := &Recorder{
-		options: o, queue: make(chan note, queueLength), limiter: rate.NewLimiter(eventsPerSecond, eventsAtOnce), rates: lru.New(maxNamespaces), said: cache.NewLRUExpireCache(maxRecent),
+		options: o, queue: make(chan note, queueLength), limiter: rate.NewLimiter(eventsPerSecond, eventsAtOnce), rates: lru.New(maxNamespaces), lastNotes: cache.NewLRUExpireCache(maxRecent),
 		outcomes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "pillion_events_total", Help: "Events about pods, by outcome; the log names those that failed.",
 		}, []string{"outcome"}),
@@ -125,7 +125,7 @@ func (r *Recorder) Record(e Event) {
 	switch {
 	case !ok:
 		return
-	case r.isSaid(n):
+	case r.isRepeated(n):
 		return
 	case !r.allow(n.namespace):
 		r.count(outcomeWithheld)
@@ -133,15 +133,15 @@ func (r *Recorder) Record(e Event) {
 	}
 	select {
 	case r.queue <- n:
-		r.said.Add(n, nil, recent)
+		r.lastNotes.Add(n, nil, recent)
 	default:
 		r.count(outcomeDropped)
 	}
 }
 
-func (r *Recorder) isSaid(n note) bool {
-	_, said := r.said.Get(n)
-	return said
+func (r *Recorder) isRepeated(n note) bool {
+	_, repeated := r.lastNotes.Get(n)
+	return repeated
 }
 
 // allow reports whether the rate of a namespace allows one more event, and counts the event then.

@@ -74,7 +74,7 @@ func isNobodys(err error) bool {
 }
 
 // TakeOff makes the changes of one namespace that take labels off. It is a merge patch, since a label that a
-// webhook put on in somebody's write has no owner, and for the version of the namespace that the changes are for:
+// webhook put on in somebody's write has no owner. It is for the version of the namespace that the changes are for:
 // a value that somebody set since stays.
 func (w Writer) TakeOff(ctx context.Context, ns Namespace, changes []Change) error {
 	off := map[string]any{}

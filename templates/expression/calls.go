@@ -17,8 +17,8 @@ import (
 )
 
 // cel-go counts the cost of a call when the call is over, and for most functions by the number of items in their
-// arguments. A tenant's expression could replace each character of a text by the whole text, compare lists that
-// contain one list a thousand times, or match a regular expression of a thousand instructions. So the calls that
+// arguments. A tenant's expression could replace each character of a text by the whole text. It could compare
+// lists that contain one list a thousand times, or match a regular expression of a thousand instructions. So the calls that
 // may take long are counted by what they go over, before they are made.
 
 // stepsPerCost is how many steps of such a call, or bytes of its result, cost one unit.

@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/charts"
 )
 
 // calls counts how often API servers called a mutating webhook of Pillion for each creation
@@ -89,8 +89,8 @@ func mountsToken(c corev1.Container) bool {
 // containers afterwards, and call again for, is there.
 func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 	t.Parallel()
-	cases := map[string][]string{"all of them": library.Names()}
-	for _, name := range library.Names() {
+	cases := map[string][]string{"all of them": charts.Names()}
+	for _, name := range charts.Names() {
 		cases[name] = []string{name}
 	}
 	for title, names := range cases {

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +18,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
@@ -192,18 +192,25 @@ func (g *certsGround) allServe(ctx context.Context, want func(*x509.Certificate)
 	return nil
 }
 
-// mountOf is the folder of this machine in which the replica reads the file of an argument.
-func mountOf(r ground.Replica, argument string) (string, error) {
+// certificateFolder returns the folder of this machine from which the replica reads its certificate: its settings name it.
+func certificateFolder(r ground.Replica) (string, error) {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.PID))
 	if err != nil {
 		return "", err
 	}
 	for arg := range strings.SplitSeq(string(line), "\x00") {
-		if path, ok := strings.CutPrefix(arg, argument+"="); ok {
-			return filepath.Dir(path), nil
+		file, ok := strings.CutPrefix(arg, "--config=")
+		if !ok {
+			continue
 		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		var settings struct{ Certificates struct{ Folder string } }
+		return settings.Certificates.Folder, yaml.Unmarshal(text, &settings)
 	}
-	return "", fmt.Errorf("%s has no argument %s", r.Name, argument)
+	return "", fmt.Errorf("%s has no argument --config", r.Name)
 }
 
 // asked is what the admin port of a replica answers to a GET of a path.

@@ -154,7 +154,7 @@ func (g *certsGround) testFiles(t *testing.T) {
 
 // swap replaces the mounted pair of a replica, each file by renaming.
 func swap(r ground.Replica, data map[string][]byte) error {
-	dir, err := mountOf(r, "--cert-file")
+	dir, err := certificateFolder(r)
 	if err != nil {
 		return err
 	}

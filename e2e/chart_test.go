@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
@@ -121,18 +123,17 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		{[]string{"libary={fluent-bit}", "webhook.nam=x", "replicas=many", "certs.provider=none", "log.level=loud", "webhook.timeoutSeconds=31", "rbac.hardend=true", "rbac.hardened=1",
 			"webhook.clientCA=file.crt", "networkPolicy.enabled=yes"},
 			[]string{"libary", "nam", "replicas", "provider", "level", "timeoutSeconds", "hardend", "hardened", "clientCA", "enabled"}},
-		{[]string{"extraArgs={--log-level=loud}"}, []string{"the chart gives --l"}},
-		{[]string{"extraArgs={--config=more.yaml,--log-level,debug}"}, []string{"the chart gives --l"}},
-		{[]string{"extraArgs={--library=fluent-bit}", "library={environment}"}, []string{"the chart gives --l"}},
-		{[]string{`podLabels.app\.kubernetes\.io/name=x`, `podLabels.app\.kubernetes\.io/instance=x`, `metrics.rules.labels.helm\.sh/chart=x`,
+		{[]string{`podLabels.app\.kubernetes\.io/name=x`, `podLabels.app\.kubernetes\.io/instance=x`, `metrics.labels.helm\.sh/chart=x`,
 			`commonLabels.app\.kubernetes\.io/version=x`, `commonLabels.rbac\.authorization\.k8s\.io/aggregate-to-admin=yes`, `commonLabels.pod-security\.kubernetes\.io/enforce=baseline`,
 			"extraEnv[0].name=A", "extraEnv[0].valu=x", "extraEnv[1].name=B=C", "extraEnv[1].value=1", "global.imageRegistry=http:r/a", "image.repository=a@sha256:abc"},
-			[]string{"/podLabels/app.kubernetes.io~1name", "/podLabels/app.kubernetes.io~1instance", "/rules/labels/helm.sh~1chart", "/commonLabels/app.kubernetes.io~1version", "aggregate-to-admin", "enforce",
+			[]string{"/podLabels/app.kubernetes.io~1name", "/podLabels/app.kubernetes.io~1instance", "/metrics/labels/helm.sh~1chart", "/commonLabels/app.kubernetes.io~1version", "aggregate-to-admin", "enforce",
 				"valu", "B=C", "/extraEnv/1/value", "http:r/a", "a@sha256:abc"}},
 		{[]string{`commonLabels.pillion\.dev/injection=disabled`}, []string{"commonLabels: pillion.dev/injection", "take this one out"}},
-		{[]string{"extraEnv[0].name=PILLION_NAMESPACE"}, []string{"extraEnv: PILLION_NAMESPACE"}},
-		{[]string{"extraEnv[0].name=PILLION_MEMORY_LIMIT"}, []string{"extraEnv: PILLION_MEMORY_LIMIT"}},
-		{[]string{"extraEnv[0].name=A", "extraEnv[1].name=A"}, []string{"extraEnv: A: "}},
+		{[]string{"library={fluent-bit}", "templates.fluent-bit.inject.a=b"}, []string{"templates.fluent-bit: library names a template of this name"}},
+		{[]string{"templates.pillion-proof.inject.a=b"}, []string{"templates.pillion-proof: the name belongs to a template of Pillion's own"}},
+		{[]string{"templates.own.inject.a=b", "templates.own.suspend=true"}, []string{"templates.own.spec.suspend: the chart never renders it", "kubectl patch sidecartemplate own"}},
+		{[]string{"parameterDefaults.fluent-bit.logLevel=debug"}, []string{"parameterDefaults.fluent-bit: neither library nor templates has a template of this name; they have none"}},
+		{[]string{"library={fluent-bit}", "parameterDefaults.fluent-bit.logLevle=debug"}, []string{"parameterDefaults.fluent-bit.logLevle: the template has no such parameter; it has cpu, "}},
 		{[]string{"webhook.clientNames={a}"}, []string{"webhook.clientCA"}},
 		{[]string{"certs.provider=files"}, []string{"certs.files.secretName is required"}},
 		{[]string{"certs.leafDuration=9000h"}, []string{"certs.leafDuration is 9000h: allowed is from 3s to less than certs.caDuration, which is 8760h"}},
@@ -188,14 +189,6 @@ func TestTheChartNamesOnlyPathsThatTheVersionBeforeServes(t *testing.T) {
 	}
 	if len(named) < 8 {
 		t.Errorf("%d paths found: %v", len(named), named)
-	}
-}
-
-func TestExtraArgumentsAreThoseThatTheChartDoesNotGive(t *testing.T) {
-	t.Parallel()
-	args := server(t, "extraArgs={--config=more.yaml,--templates=/more}").Args
-	if n := len(args); !slices.Equal(args[n-2:], []string{"--config=more.yaml", "--templates=/more"}) {
-		t.Errorf("the arguments are %q", args)
 	}
 }
 
@@ -320,51 +313,109 @@ func passesOverItself(w admissionregistrationv1.MutatingWebhook) bool {
 // namespace ever fails for the label that says where.
 func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testing.T) {
 	t.Parallel()
-	for _, prefix := range []string{"pillion.dev", "side.example.com"} {
-		objects := render(t, "annotationPrefix="+prefix)
-		seen := 0
-		for _, w := range only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration").Webhooks {
-			if !strings.HasPrefix(w.Name, "required") {
-				continue
-			}
-			seen++
-			byLabel := metav1.LabelSelectorRequirement{Key: prefix + "/required", Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}}
-			if !requires(w.NamespaceSelector, byLabel) || !excludesItself(w.NamespaceSelector) {
-				t.Errorf("entry %s selects namespaces by\n%s", w.Name, pretty(w.NamespaceSelector))
-			}
+	objects := render(t)
+	seen := 0
+	for _, w := range only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration").Webhooks {
+		if !strings.HasPrefix(w.Name, "required") {
+			continue
 		}
-		if seen != 2 {
-			t.Errorf("%d entries verify, want 2", seen)
+		seen++
+		byLabel := metav1.LabelSelectorRequirement{Key: requiredLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{"true"}}
+		if !requires(w.NamespaceSelector, byLabel) || !excludesItself(w.NamespaceSelector) {
+			t.Errorf("entry %s selects namespaces by\n%s", w.Name, pretty(w.NamespaceSelector))
 		}
-		w := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Webhooks[0]
-		if w.Name != "namespaces."+prefix || *w.FailurePolicy != admissionregistrationv1.Ignore || *w.SideEffects != admissionregistrationv1.SideEffectClassNone ||
-			*w.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy || *w.MatchPolicy != admissionregistrationv1.Equivalent ||
-			*w.TimeoutSeconds != 10 || *w.ClientConfig.Service.Path != "/mutate/namespaces" || w.ClientConfig.CABundle != nil ||
-			// A label of the name is not there yet where the API server makes the name.
-			pretty(w.NamespaceSelector) != pretty(metav1.LabelSelector{}) || !passesOverItself(w) {
-			t.Errorf("the entry for namespaces is\n%s", pretty(w))
-		}
+	}
+	if seen != 2 {
+		t.Errorf("%d entries verify, want 2", seen)
+	}
+	w := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Webhooks[0]
+	if w.Name != "namespaces.pillion.dev" || *w.FailurePolicy != admissionregistrationv1.Ignore || *w.SideEffects != admissionregistrationv1.SideEffectClassNone ||
+		*w.ReinvocationPolicy != admissionregistrationv1.IfNeededReinvocationPolicy || *w.MatchPolicy != admissionregistrationv1.Equivalent ||
+		*w.TimeoutSeconds != 10 || *w.ClientConfig.Service.Path != "/mutate/namespaces" || w.ClientConfig.CABundle != nil ||
+		// A label of the name is not there yet where the API server makes the name.
+		pretty(w.NamespaceSelector) != pretty(metav1.LabelSelector{}) || !passesOverItself(w) {
+		t.Errorf("the entry for namespaces is\n%s", pretty(w))
 	}
 }
 
 func TestValuesReachTheObjects(t *testing.T) {
 	t.Parallel()
-	objects := render(t, "library={fluent-bit,environment}", "replicas=3", "values.cluster=blue", "templates.own.inject.spec.hostNetwork=true",
-		"annotationPrefix=side.example.com", "webhook.name=second", "crds.install=false", "podDisruptionBudget.enabled=false")
+	objects := render(t, "library={fluent-bit,environment}", "replicas=3", "templates.own.inject.spec.hostNetwork=true",
+		"webhook.name=second", "podDisruptionBudget.enabled=false", "parameterDefaults.fluent-bit.output.host=logs", "parameterDefaults.fluent-bit.logLevel=debug", "global.imageRegistry=registry.example.com")
 	deployment := only[appsv1.Deployment](t, objects, "Deployment")
-	container := deployment.Spec.Template.Spec.Containers[0]
-	if *deployment.Spec.Replicas != 3 || len(container.VolumeMounts) != 2 {
-		t.Errorf("%d replicas, mounts %v; want 3, and the templates' and the values' files", *deployment.Spec.Replicas, container.VolumeMounts)
+	if *deployment.Spec.Replicas != 3 {
+		t.Errorf("%d replicas, want 3", *deployment.Spec.Replicas)
 	}
 	if objects.has("CustomResourceDefinition") || objects.has("PodDisruptionBudget") {
-		t.Error("what the values turn off is rendered")
+		t.Error("what the values turn off is rendered, or the CRDs are, which are in crds/")
 	}
-	c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration")
-	if c.Name != "second" || c.Webhooks[1].Name != "requested.side.example.com" || c.Webhooks[3].NamespaceSelector.MatchExpressions[0].Key != "side.example.com/injection" {
-		t.Errorf("with another prefix the registration is\n%s", pretty(c))
+	if c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration"); c.Name != "second" {
+		t.Errorf("the registration is\n%s", pretty(c))
 	}
-	if defaults := render(t); !defaults.has("CustomResourceDefinition") || !defaults.has("PodDisruptionBudget") {
-		t.Error("the CRD and the disruption budget are not rendered by default")
+	defaults := map[string]map[string]any{}
+	for _, object := range objects {
+		if object.GetKind() != "SidecarTemplate" {
+			continue
+		}
+		name := object.GetName()
+		defaults[name] = map[string]any{}
+		parameters, _, _ := unstructured.NestedSlice(object.Object, "spec", "parameters")
+		for _, p := range parameters {
+			parameter := p.(map[string]any)
+			defaults[name][parameter["name"].(string)] = parameter["default"]
+		}
+		if object.GetLabels()["pillion.dev/version"] == "" {
+			t.Errorf("the template %s does not say for which version of Pillion it is", name)
+		}
+	}
+	if got := slices.Sorted(maps.Keys(defaults)); !slices.Equal(got, []string{"environment", "fluent-bit", "own"}) {
+		t.Errorf("the templates are %v", got)
+	}
+	// A map keeps the keys that the values do not name.
+	if of := defaults["fluent-bit"]; of["logLevel"] != "debug" || fmt.Sprint(of["output"]) != "map[host:logs name:stdout]" || of["image"] != "registry.example.com/fluent/fluent-bit:4.1.1" {
+		t.Errorf("the defaults of fluent-bit are %v", of)
+	}
+}
+
+// Each template of the library survives the chart: its object has the file's spec.
+func TestTheChartLeavesTheLibraryAsItIs(t *testing.T) {
+	t.Parallel()
+	for _, object := range render(t, "library={"+strings.Join(charts.Names(), ",")+"}") {
+		if object.GetKind() != "SidecarTemplate" {
+			continue
+		}
+		text, err := charts.Template(object.GetName())
+		expectNoError(t, err)
+		var file map[string]any
+		expectNoError(t, yaml.Unmarshal(text, &file))
+		if got, want := pretty(object.Object["spec"]), pretty(file["spec"]); got != want {
+			t.Errorf("%s is rendered as\n%s\nand its file has\n%s", object.GetName(), got, want)
+		}
+	}
+}
+
+// A text of --set-file is a manifest: what Helm would pass over in silence is refused.
+func TestATextThatIsNoTemplateIsRefusedByTheChart(t *testing.T) {
+	t.Parallel()
+	good := manifest{name: "own", spec: sidecarSpec}.yaml()
+	for what, c := range map[string]struct{ text, says string }{
+		"broken YAML":       {"spec: [", "templates.own: reading the text: "},
+		"a text":            {"hello", "templates.own: reading the text: "},
+		"two documents":     {good + "\n---\n" + good, "templates.own: the text has 2 documents, and a template is one"},
+		"nothing":           {"# nothing\n---\n", "templates.own: the text has 0 documents"},
+		"another name":      {manifest{name: "other", spec: sidecarSpec}.yaml(), `templates.own: its metadata.name is "other", and must be the key own`},
+		"another kind":      {"apiVersion: v1\nkind: Pod\nmetadata: {name: own}\n", "templates.own: it is a Pod of v1"},
+		"of a namespace":    {strings.Replace(good, "kind: ", "kind: Namespaced", 1), "templates.own: it is a NamespacedSidecarTemplate"},
+		"no spec":           {"apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: own}\n", "templates.own: it has no spec"},
+		"suspend in a file": {good + "  suspend: false\n", "templates.own.spec.suspend: the chart never renders it"},
+	} {
+		file := inFile(t, "own.yaml", c.text)
+		if _, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set-file", "templates.own="+file); err == nil || !strings.Contains(stderr, c.says) {
+			t.Errorf("%s: %v %s, want %q", what, err, stderr, c.says)
+		}
+	}
+	for _, text := range []string{good, "---\n# a comment\n" + good + "\n---\n# nothing\n"} {
+		must(t, "", "helm", "template", "x", checkout.Chart(), "--set-file", "templates.own="+inFile(t, "own.yaml", text))
 	}
 }
 
@@ -403,6 +454,18 @@ func TestAGlobalRegistryTakesThePlaceOfTheImages(t *testing.T) {
 	}
 }
 
+// settings are those that the server runs by, as text.
+func (r rendered) settings(t *testing.T) string {
+	t.Helper()
+	for _, object := range r {
+		if object.GetKind() == "ConfigMap" && object.GetLabels()["app.kubernetes.io/component"] == "settings" {
+			return only[corev1.ConfigMap](t, rendered{object}, "ConfigMap").Data["settings.yaml"]
+		}
+	}
+	t.Fatal("the chart renders no settings")
+	return ""
+}
+
 // server is the container of Pillion's pods.
 func server(t *testing.T, sets ...string) corev1.Container {
 	t.Helper()
@@ -413,8 +476,8 @@ func TestTheAdminPortIsThatOfTheValues(t *testing.T) {
 	t.Parallel()
 	objects := render(t, "adminPort=9100")
 	container := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
-	if !slices.Contains(container.Args, "--admin-listen=:9100") || !slices.Contains(container.Ports, corev1.ContainerPort{Name: "admin", ContainerPort: 9100}) {
-		t.Errorf("the arguments are %q, the ports %v", container.Args, container.Ports)
+	if !strings.Contains(objects.settings(t), `adminListen: ":9100"`) || !slices.Contains(container.Ports, corev1.ContainerPort{Name: "admin", ContainerPort: 9100}) {
+		t.Errorf("the settings are\n%s\nthe ports %v", objects.settings(t), container.Ports)
 	}
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 		if probe.HTTPGet.Port.String() != "admin" {
@@ -446,8 +509,10 @@ func about(t *testing.T, objects rendered) []string {
 	var found []string
 	for _, rules := range roles(t, objects) {
 		for _, rule := range rules {
-			if resource := rule.Resources[0]; resource == "secrets" || strings.HasSuffix(resource, "webhookconfigurations") {
-				found = append(found, fmt.Sprintf("%s%v: %s", resource, rule.ResourceNames, strings.Join(rule.Verbs, " ")))
+			for _, resource := range rule.Resources {
+				if resource == "secrets" || strings.HasSuffix(resource, "webhookconfigurations") {
+					found = append(found, fmt.Sprintf("%s%v: %s", resource, rule.ResourceNames, strings.Join(rule.Verbs, " ")))
+				}
 			}
 		}
 	}
@@ -483,21 +548,22 @@ func TestEachCertificateProviderGetsTheRightsThatItNeeds(t *testing.T) {
 	}
 }
 
-func TestValuesReachPillionAsArguments(t *testing.T) {
+func TestValuesReachPillionAsSettings(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sets, want []string }{
-		{[]string{"library={fluent-bit,environment}", "annotationPrefix=side.example.com", "webhook.name=second"}, []string{"--library=fluent-bit,environment", "--annotation-prefix=side.example.com", "--webhook-configuration=second"}},
+		{[]string{"webhook.name=second", "templateValues.cluster=blue", "global.imagePullSecrets={a}"}, []string{`webhookConfiguration: "second"`, `values: "{\"cluster\":\"blue\",\"global\":{\"imagePullSecrets\":[\"a\"]}}"`}},
 		{[]string{"webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"},
-			[]string{"--client-ca-file=/etc/pillion/client-ca/ca.crt", "--client-names=a,b", "--owner-events=true", "--create-ca-secret=false"}},
+			[]string{`clientCA: "-----BEGIN CERTIFICATE-----"`, `clientNames: ["a","b"]`, "ownerEvents: true", "createSecret: false"}},
 		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.secretName=own"},
-			[]string{"--certs-provider=self-signed", "--ca-duration=1h", "--leaf-duration=10m", "--ca-settle=30s", "--ca-secret=own"}},
-		{[]string{"certs.provider=cert-manager"}, []string{"--serving-secret=pillion-serving", "--publish-ca=false"}},
-		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"--cert-file=/etc/pillion/certificate/tls.crt", "--key-file=/etc/pillion/certificate/tls.key"}},
+			[]string{"provider: self-signed", "caDuration: 1h", "leafDuration: 10m", "settle: 30s", `secret: "own"`}},
+		{[]string{"certs.provider=cert-manager"}, []string{"secret: pillion-serving", "publish: false"}},
+		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"folder: /etc/pillion/certificate"}},
+		{[]string{"resources.limits.memory=1Gi"}, []string{`memoryLimit: "1Gi"`}},
 	} {
-		args := server(t, c.sets...).Args
+		text := render(t, c.sets...).settings(t)
 		for _, want := range c.want {
-			if !slices.Contains(args, want) {
-				t.Errorf("with %q the arguments %q lack %s", c.sets, args, want)
+			if !strings.Contains(text, want) {
+				t.Errorf("with %q the settings lack %s:\n%s", c.sets, want, text)
 			}
 		}
 	}
@@ -532,7 +598,7 @@ func TestCertManagersObjectsAreAsTheValuesSay(t *testing.T) {
 	}
 }
 
-// The arguments that the chart renders at the limits are accepted by Pillion itself, and
+// The settings that the chart renders at the limits are accepted by Pillion itself, and
 // those beyond them are not: otherwise the chart would refuse what works.
 func TestTheChartsLimitsOfDurationsArePillions(t *testing.T) {
 	t.Parallel()
@@ -547,20 +613,21 @@ func TestTheChartsLimitsOfDurationsArePillions(t *testing.T) {
 		{"1h", "3600s", "5m", false},
 		{"12s", "3s", "3001ms", false},
 	} {
-		about := []string{"--ca-duration=" + c.ca, "--leaf-duration=" + c.leaf, "--ca-settle=" + c.settle}
+		about := fmt.Sprintf("{caDuration: %s, leafDuration: %s, settle: %s}", c.ca, c.leaf, c.settle)
+		file := inFile(t, "settings.yaml", "server: {namespace: x}\ncertificates: "+about+"\n")
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
 		// It ends at the next step: there is no such kubeconfig.
-		out, err := exec.CommandContext(ctx, checkout.Pillion(), append([]string{"serve", "--namespace=x", "--kubeconfig=" + filepath.Join(t.TempDir(), "none")}, about...)...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, checkout.Pillion(), "serve", "--config="+file, "--kubeconfig="+filepath.Join(t.TempDir(), "none")).CombinedOutput()
 		if said := strings.Contains(string(out), "finding the API server"); err == nil || said != c.ok {
-			t.Errorf("pillion serve %q: %v, want its durations accepted: %t\n%s", about, err, c.ok, out)
+			t.Errorf("pillion serve with %s: %v, want its durations accepted: %t\n%s", about, err, c.ok, out)
 		}
 		if strings.HasSuffix(c.settle, "ms") {
 			continue // the schema knows no milliseconds
 		}
 		_, stderr, err := run(t, "", "helm", "template", "x", checkout.Chart(), "--set", "certs.caDuration="+c.ca, "--set", "certs.leafDuration="+c.leaf, "--set", "certs.settle="+c.settle)
 		if (err == nil) != c.ok {
-			t.Errorf("the chart with %q: %v, want them accepted: %t", about, stderr, c.ok)
+			t.Errorf("the chart with %s: %v, want them accepted: %t", about, stderr, c.ok)
 		}
 	}
 }
@@ -615,7 +682,7 @@ func roles(t *testing.T, objects rendered) map[string][]rbacv1.PolicyRule {
 func TestTheHardenedChartGrantsNothingThatAStolenTokenCouldHarmBy(t *testing.T) {
 	t.Parallel()
 	for provider, sets := range hardened {
-		for _, more := range [][]string{nil, {"clusterTemplates=false"}, {"rbac.everyoneReadsTemplates=true"}} {
+		for _, more := range [][]string{nil, {"rbac.everyoneReadsTemplates=true"}} {
 			objects := render(t, append(slices.Clone(sets), more...)...)
 			seen := 0
 			for role, rules := range roles(t, objects) {
@@ -692,7 +759,7 @@ func holdsNamespaces(t *testing.T, objects rendered) bool {
 func TestAnotherCAOfClientsReplacesThePods(t *testing.T) {
 	t.Parallel()
 	checksum := func(ca string) string {
-		return only[appsv1.Deployment](t, render(t, "webhook.clientCA="+ca), "Deployment").Spec.Template.Annotations["checksum/files"]
+		return only[appsv1.Deployment](t, render(t, "webhook.clientCA="+ca), "Deployment").Spec.Template.Annotations["checksum/settings"]
 	}
 	if one := checksum("-----BEGIN CERTIFICATE-----a"); one == "" || one == checksum("-----BEGIN CERTIFICATE-----b") {
 		t.Error("another CA does not replace the pods")

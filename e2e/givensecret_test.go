@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,33 +15,14 @@ import (
 )
 
 // With rbac.createSecrets=false the chart makes the CA's Secret, and Helm never touches what
-// Pillion wrote into it. Not in parallel: it installs a second Pillion.
+// Pillion wrote into it. Not in parallel: it takes the place of the shared release.
 func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
-	const release = "given"
-	home := newNamespace(t, nil, nil).name
+	const home = ground.Namespace
+	instead(t)
 	helm := func(verb string, sets ...string) {
 		t.Helper()
-		args := append([]string{verb, release, checkout.Chart(), "-n", home}, flags(append([]string{
-			"annotationPrefix=given.example.com", "webhook.name=given", "clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1", "library={fluent-bit}",
-		}, sets...))...)
-		must(t, "", "helm", args...)
+		must(t, "", "helm", append([]string{verb, ground.Release, checkout.Chart(), "-n", home}, flags(append([]string{"shutdown.delaySeconds=0", "replicas=1", "library={fluent-bit}"}, sets...))...)...)
 	}
-	installed := false
-	uninstall := func() {
-		t.Helper()
-		if _, err := ground.Run(context.Background(), shared, "helm", "uninstall", release, "-n", home); err != nil {
-			t.Error(err)
-		}
-		installed = false
-	}
-	t.Cleanup(func() {
-		if installed {
-			uninstall()
-		}
-		if err := shared.Rollout(context.Background(), home); err != nil {
-			t.Error(err)
-		}
-	})
 	secrets := client.CoreV1().Secrets(home)
 	secret := func() *corev1.Secret {
 		t.Helper()
@@ -58,8 +38,8 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	}
 
 	// The chart makes it, Pillion fills it.
+	expectNoError(t, secrets.Delete(t.Context(), caSecret, metav1.DeleteOptions{}))
 	helm("install", "rbac.createSecrets=false")
-	installed = true
 	if made := secret(); len(made.Data) != 0 || made.Annotations["helm.sh/resource-policy"] != "keep" {
 		t.Fatalf("the chart's Secret is\n%s", pretty(made))
 	}
@@ -68,7 +48,7 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 	if len(filled.Data) == 0 {
 		t.Fatal("Pillion is ready, and the Secret is empty")
 	}
-	if isAllowed(t, client, right{verb: "create", resource: "secrets", namespace: home}, system(home, release+"-pillion"), "system:serviceaccounts") {
+	if isAllowed(t, client, right{verb: "create", resource: "secrets", namespace: home}, system(home, "pillion"), "system:serviceaccounts") {
 		t.Error("Pillion may create Secrets")
 	}
 
@@ -113,11 +93,10 @@ func TestTheChartMakesTheSecretOfTheCAAndLeavesItsData(t *testing.T) {
 		}
 		return nil
 	})
-	uninstall()
+	must(t, "", "helm", "uninstall", ground.Release, "-n", home)
 	rolledOut(t, home)
 	kept := secret()
 	helm("install", "rbac.createSecrets=false")
-	installed = true
 	keeps("another install", kept)
 }
 

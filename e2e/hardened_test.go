@@ -22,30 +22,30 @@ import (
 const registrationGroup = "admissionregistration.k8s.io"
 
 // Everything of docs/concepts/security.md at once: no right that harms, which chart_test.go looks for, reviews of
-// the API server only, a NetworkPolicy. Not in parallel: it installs a second Pillion.
+// the API server only, a NetworkPolicy. Not in parallel: it takes the place of the shared release.
 func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
-	const prefix, release, webhooks = "hard.example.com", "hardened", "hardened"
+	const home = ground.Namespace
+	instead(t)
 	own := manifest{name: "own", spec: sidecarSpec}
-	file := inFile(t, "own.yaml", strings.ReplaceAll(own.yaml(), "pillion.dev/v1alpha1", prefix+"/v1alpha1"))
-	home := newNamespace(t, nil, nil).name
+	file := inFile(t, "own.yaml", own.yaml())
 	ca := newIssuer(t)
-	name := release + "-pillion." + home + ".svc"
+	name := "pillion." + home + ".svc"
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "serving"}, Type: corev1.SecretTypeTLS, Data: ca.signFor(t, name)}
 	create(t, client.CoreV1().Secrets(home), secret)
 	pki := shared.WebhookClient()
-	another(t, release, home, append([]string{"--set-file", "templates.own=" + file, "--set-file", "webhook.clientCA=" + filepath.Join(pki, "ca.crt")}, flags([]string{
-		"annotationPrefix=" + prefix, "webhook.name=" + webhooks, "rbac.hardened=true", "certs.provider=files", "certs.files.secretName=" + secret.Name,
+	must(t, "", "helm", append([]string{"install", ground.Release, checkout.Chart(), "-n", home, "--set-file", "templates.own=" + file, "--set-file", "webhook.clientCA=" + filepath.Join(pki, "ca.crt")}, flags([]string{
+		"rbac.hardened=true", "certs.provider=files", "certs.files.secretName=" + secret.Name,
 		"webhook.clientNames={" + ground.WebhookClientName + "}", "networkPolicy.enabled=true", "networkPolicy.apiServers[0].ipBlock.cidr=" + shared.Host().String() + "/32",
-		"clusterTemplates=false", "crds.install=false", "shutdown.delaySeconds=0", "replicas=1",
+		"shutdown.delaySeconds=0", "replicas=1",
 	})...)...)
-	expectNoError(t, publish(t.Context(), client, webhooks, ca.PEM()))
+	expectNoError(t, publish(t.Context(), client, configuration, ca.PEM()))
 	rolledOut(t, home)
 
-	n := newNamespace(t, map[string]string{prefix + "/inject": own.name}, map[string]string{prefix + "/injection": "enforced"})
+	n := newNamespace(t, asking(own.name), enforced())
 	injects(t, n, own.name)
 
 	t.Run("an event is on the namespace", func(t *testing.T) {
-		must(t, fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: refused}\nspec: {template: {metadata: {annotations: {%s.%s/log-level: loud}}, spec: {restartPolicy: Never, containers: [{name: app, image: busybox}]}}}\n", own.name, prefix),
+		must(t, fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: refused}\nspec: {template: {metadata: {annotations: {%s.pillion.dev/log-level: loud}}, spec: {restartPolicy: Never, containers: [{name: app, image: busybox}]}}}\n", own.name),
 			"kubectl", "-n", n.name, "apply", "-f", "-")
 		n.waitEvent(t, "Namespace", "BadParameter", "")
 	})

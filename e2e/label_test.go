@@ -452,7 +452,7 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		t.Errorf("a hand enforced the namespace and takes that off: %q", got)
 	}
 	// The right, for one namespace.
-	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-pillion-system-injection", "--group=system:authenticated")
+	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-injection", "--group=system:authenticated")
 	eventually(t, soon, func() error {
 		_, err := strict.patch(t, tenants[strict], setInjection("disabled"))
 		return err

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/charts"
 )
 
 // libraryCase is one of the cases that a library template ships, whose pod is
@@ -46,7 +46,7 @@ func readYAML(t *testing.T, path string, into any) bool {
 // libraryCases are the cases of a template.
 func libraryCases(t *testing.T, template string) []libraryCase {
 	t.Helper()
-	dirs, err := filepath.Glob(checkout.Path("templates", "library", "testdata", template, "*"))
+	dirs, err := filepath.Glob(checkout.Path("charts", "testdata", template, "*"))
 	expectNoError(t, err)
 	var found []libraryCase
 	for _, dir := range dirs {
@@ -114,7 +114,7 @@ var privileged = map[string]bool{
 // It also keeps to the restricted Pod Security Standard where the library says so.
 func TestTheAPIServerAcceptsWhatTheLibraryMakesOfPods(t *testing.T) {
 	t.Parallel()
-	for _, template := range library.Names() {
+	for _, template := range charts.Names() {
 		t.Run(template, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range libraryCases(t, template) {

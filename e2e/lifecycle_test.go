@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -97,14 +96,14 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 }
 
 func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T) {
-	arguments := func() string {
-		d, err := client.AppsV1().Deployments(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
+	settings := func() string {
+		c, err := client.CoreV1().ConfigMaps(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
 		expectNoError(t, err)
-		return strings.Join(d.Spec.Template.Spec.Containers[0].Args, " ")
+		return c.Data["settings.yaml"]
 	}
 	n := newNamespace(t, asking("extra"), enforced())
 	extra := inFile(t, "extra.yaml", manifest{name: "extra", spec: "\ninject: {metadata: {labels: {example.com/extra: \"1\"}}}"}.yaml())
-	before := arguments()
+	before := settings()
 	// One template reads a value that the upgrade sets, the other none.
 	reads := manifest{name: unique("reads"), spec: "\ninject: {metadata: {labels: {example.com/read: \"${string(values.?unrelated.orValue(0))}\"}}}"}
 	other, values := newTemplate(t), newNamespace(t, nil, enforced())
@@ -114,10 +113,10 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 		values.mustCreate(t, newPod(name, asking(template)))
 	}
 	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 0})
-	must(t, "", "helm", append(upgradeOf(installed...), "--set-file", "templates.extra="+extra, "--set", "log.level=debug", "--set", "values.unrelated=3")...)
+	must(t, "", "helm", append(upgradeOf(installed...), "--set-file", "templates.extra="+extra, "--set", "log.level=debug", "--set", "templateValues.unrelated=3")...)
 	rolledOut(t, ground.Namespace)
-	if got := arguments(); !strings.Contains(got, "--log-level=debug") {
-		t.Errorf("after the upgrade Pillion's arguments are %s", got)
+	if got := settings(); !strings.Contains(got, "logLevel: debug") {
+		t.Errorf("after the upgrade Pillion's settings are %s", got)
 	}
 	values.counts(t, "ns/"+values.name, [4]int{2, 2, 0, 1})
 	values.counts(t, "sct/"+other, [4]int{1, 1, 0, 0})
@@ -125,23 +124,22 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	shown := func(want bool) {
 		t.Helper()
 		eventually(t, soon, func() error {
-			rows := mirrors(t, "sidecartemplates.pillion.dev")
-			if row, ok := rows["extra"]; ok != want || ok && (row[columnReady] != "True" || row[columnSource] != "values") || len(rows["fluent-bit"]) == 0 {
-				return fmt.Errorf("kubectl get sct says %q of extra, and %q of fluent-bit; want extra there: %t", row, rows["fluent-bit"], want)
+			out, _, err := run(t, "", "kubectl", "get", "sct", "extra", "--no-headers")
+			if (err == nil) != want || want && !strings.Contains(out, "True") {
+				return fmt.Errorf("kubectl get sct extra: %v %q; want it there: %t", err, out, want)
 			}
 			return nil
 		})
 	}
 	shown(true)
 
-	// The namespace names the template that the rollback drops, which holds the new replica up: see
-	// named_test.go.
-	must(t, "", "helm", "rollback", ground.Release, "-n", ground.Namespace)
+	// The guard refuses the deletion of a template that a namespace names: see dropped_test.go.
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
+	must(t, "", "helm", "rollback", ground.Release, "-n", ground.Namespace)
 	rolledOut(t, ground.Namespace)
 	shown(false)
-	if got := arguments(); got != before {
-		t.Errorf("after the rollback Pillion's arguments are\n%s\nwant\n%s", got, before)
+	if got := settings(); got != before {
+		t.Errorf("after the rollback Pillion's settings are\n%s\nwant\n%s", got, before)
 	}
 	eventually(t, soon, func() error {
 		_, err := n.preview(t, newPod("probe", asking("extra")))
@@ -155,12 +153,8 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	}
 }
 
-// inUseData is the data of the ConfigMap of templates in use.
-var inUseData = regexp.MustCompile(`(?m)^  data:\n(    asked: .*\n)?    templates: .*\n(      .*\n)*`)
-
 // clean drops what controllers, and replicas, write all the time.
 func clean(objects string) string {
-	objects = inUseData.ReplaceAllString(objects, "")
 	var kept []string
 	status := false // of an object of the list
 	for line := range strings.Lines(objects) {
@@ -195,14 +189,9 @@ func TestAReleaseWhosePodsDoNotRunIsRemovedWithoutWaiting(t *testing.T) {
 	if err := labels.left(t, false); err != nil {
 		t.Errorf("after pillion unlabel: %v", err)
 	}
-	// The garbage collector takes them with the policy that owns them. It looks for new kinds every
-	// half a minute.
-	eventually(t, time.Minute, func() error {
-		if rows := mirrors(t, "sidecartemplates.pillion.dev"); len(rows) > 0 {
-			return fmt.Errorf("helm uninstall leaves %d mirrors of templates", len(rows))
-		}
-		return nil
-	})
+	if out := must(t, "", "kubectl", "get", "sct", "-l", "app.kubernetes.io/instance="+ground.Release, "-o", "name"); out != "" {
+		t.Errorf("helm uninstall leaves\n%s", out)
+	}
 	install(t)
 }
 

@@ -13,9 +13,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
-	"github.com/pillion-dev/pillion/templates/library"
 )
 
 // What all tests share. TestMain sets it.
@@ -34,8 +34,8 @@ const mirrored = "registry.example.com/mirrored/netshoot:1"
 // neighbour has done. It looks often at the pods, so that a test of what it says is short. It enforces
 // what asks, so that no test has to wait for a label of its own.
 var installed = []string{
-	"--set", "library={" + strings.Join(library.Names(), ",") + "}",
-	"--set", "values.defaults.debug-toolbox.image=" + mirrored,
+	"--set", "library={" + strings.Join(charts.Names(), ",") + "}",
+	"--set", "parameterDefaults.debug-toolbox.image=" + mirrored,
 	"--set", "replicas=1",
 	"--set", "coverage.every=10s",
 	"--set", "enforcement=Asked",

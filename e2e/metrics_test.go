@@ -136,8 +136,8 @@ func TestWhatIsForTheOperatorAndForGrafanaIsRenderedOnlyWhereAskedFor(t *testing
 			t.Errorf("the chart has a %s that nobody asked for: without the operator's CRDs it cannot be installed", kind)
 		}
 	}
-	all := render(t, "metrics.serviceMonitor.enabled=true", "metrics.serviceMonitor.labels.release=prometheus",
-		"metrics.rules.enabled=true", "metrics.rules.labels.release=prometheus", "metrics.dashboard.enabled=true")
+	all := render(t, "metrics.serviceMonitor.enabled=true", "metrics.labels.release=prometheus",
+		"metrics.rules.enabled=true", "metrics.dashboard.enabled=true")
 	monitor, rule := only[monitoringv1.ServiceMonitor](t, all, "ServiceMonitor"), only[monitoringv1.PrometheusRule](t, all, "PrometheusRule")
 	if monitor.Labels["release"] != "prometheus" || rule.Labels["release"] != "prometheus" || len(monitor.Spec.Endpoints) != 1 {
 		t.Errorf("%s\n%s", pretty(monitor), pretty(rule.ObjectMeta))

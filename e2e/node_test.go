@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/e2e/ground"
-	"github.com/pillion-dev/pillion/templates/library"
 )
 
 // The tests of this file need pods that run. TestMain leaves out every test whose name
@@ -237,7 +237,7 @@ spec:
 // users fit together.
 func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
 	t.Parallel()
-	for _, name := range append(library.Names(), strings.Join(library.Names(), ",")) {
+	for _, name := range append(charts.Names(), strings.Join(charts.Names(), ",")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			annotations := maps.Clone(librarySettings)

@@ -72,8 +72,8 @@ func TestAProofThatFailsHasTheAnswerOfTheAPIServer(t *testing.T) {
 		"Pillion refuses":       {client, newNamespace(t, nil, nil).name, "NotAllowedHere"},
 		"Pillion keeps out":     {client, "kube-system", "came back without the sidecar"},
 	} {
-		pod, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(), proof.Pod("pillion.dev"), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err := proof.Validate("pillion.dev", c.namespace, pod, err); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		pod, err := c.client.CoreV1().Pods(c.namespace).Create(t.Context(), proof.Pod(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err := proof.Validate(c.namespace, pod, err); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
@@ -154,29 +154,23 @@ func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
 	}
 	for _, test := range []struct {
 		sets      []string
-		arguments []string
+		settings  []string
 		not       string
 		namespace string // empty: none is made
 	}{
-		{nil, []string{"--enforcement=Required", "--proof-namespace=" + proofNamespace}, "", proofNamespace},
-		{[]string{"enforcement=Asked"}, []string{"--enforcement=Asked", "--proof-namespace=" + proofNamespace}, "", proofNamespace},
-		{[]string{"enforcement=None"}, []string{"--enforcement=None"}, "proof", ""},
-		{[]string{"annotationPrefix=side.example.com"}, []string{"--proof-namespace=" + proofNamespace}, "", proofNamespace},
+		{nil, []string{"enforcement: Required", "proof: " + proofNamespace}, "", proofNamespace},
+		{[]string{"enforcement=Asked"}, []string{"enforcement: Asked", "proof: " + proofNamespace}, "", proofNamespace},
+		{[]string{"enforcement=None"}, []string{"enforcement: None"}, "proof", ""},
 	} {
 		objects := render(t, test.sets...)
-		text := ""
-		for _, object := range objects {
-			if object.GetKind() == "Deployment" {
-				text += pretty(object)
-			}
-		}
-		for _, want := range test.arguments {
-			if !strings.Contains(text, `"`+want+`"`) {
-				t.Errorf("with %q the arguments lack %s", test.sets, want)
+		text := objects.settings(t)
+		for _, want := range test.settings {
+			if !strings.Contains(text, want) {
+				t.Errorf("with %q the settings lack %s", test.sets, want)
 			}
 		}
 		if test.not != "" && strings.Contains(text, test.not) {
-			t.Errorf("with %q the arguments have %s", test.sets, test.not)
+			t.Errorf("with %q the settings have %s", test.sets, test.not)
 		}
 		if objects.has("Namespace") != (test.namespace != "") || test.namespace != "" && only[corev1.Namespace](t, objects, "Namespace").Name != test.namespace {
 			t.Errorf("with %q the namespace is another one than %q", test.sets, test.namespace)
@@ -186,7 +180,7 @@ func TestTheValuesOfEnforcementReachTheObjects(t *testing.T) {
 		"enforcement=asked":                                                         "enforcement",
 		"enforcement.mode=Auto":                                                     "enforcement",
 		"excludedNamespaces={" + proofNamespace + "}":                               "enforcement=None",
-		"templates.pillion-proof.inject.metadata.labels.a=b":                        "enforcement=None",
+		"templates.pillion-proof.inject.metadata.labels.a=b":                        "choose another name",
 		"rbac.hardened=true,certs.provider=cert-manager,rbac.admissionPolicy=false": "rbac.admissionPolicy=true",
 	} {
 		refuses(t, []string{set}, []string{want}, "-n", ground.Namespace)

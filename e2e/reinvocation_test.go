@@ -16,13 +16,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/pillion-dev/pillion/e2e/ground"
-	"github.com/pillion-dev/pillion/e2e/measure"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // otherWebhook is somebody else's mutating webhook for one namespace. It runs before or after

@@ -3,9 +3,7 @@ package e2e
 import (
 	"archive/zip"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -115,26 +113,18 @@ func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
 }
 
 func TestOnANodeTheImageOfTheReleaseRunsFromARegistry(t *testing.T) {
-	const prefix = "released.example.com"
 	r, registry := theRelease(t), shared.(*ground.Node).Registry()
 	digest := r.push(t, registry+"/released")
-	home := newNamespace(t, nil, nil).name
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_, err := ground.Run(ctx, shared, "helm", "uninstall", "released", "-n", home)
-		_, crd := ground.Run(ctx, shared, "kubectl", "delete", "crd", "sidecartemplates."+prefix, "--ignore-not-found")
-		if err = errors.Join(err, crd); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t, "", "helm", append([]string{"install", "released", "oci://" + registry + "/released/charts/pillion", "--version=" + r.number, "--plain-http", "-n", home, "--wait"}, flags([]string{
-		"image.repository=ghcr.io/released/pillion", "annotationPrefix=" + prefix, "webhook.name=released", "library={fluent-bit}", "replicas=1",
+	const home = ground.Namespace
+	instead(t)
+	must(t, "", "helm", append([]string{"install", ground.Release, "oci://" + registry + "/released/charts/pillion", "--version=" + r.number, "--plain-http", "-n", home, "--wait"}, flags([]string{
+		"image.repository=ghcr.io/released/pillion", "library={fluent-bit}", "replicas=1",
 	})...)...)
 	pods, err := client.CoreV1().Pods(home).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
 	if err != nil || len(pods.Items) != 1 || !strings.HasSuffix(pods.Items[0].Status.ContainerStatuses[0].ImageID, "@"+digest) {
 		t.Fatalf("Pillion runs in %s (%v), want the image %s", pretty(pods.Items), err, digest)
 	}
-	n := newNamespace(t, map[string]string{prefix + "/inject": "fluent-bit"}, nil)
+	n := newNamespace(t, asking("fluent-bit"), nil)
 	n.mustCreate(t, newRunningPod("web", nil))
 	if pod := n.waitFor(t, "web", ready); sidecar(pod, "fluent-bit") == nil {
 		t.Errorf("the pod has the containers %s", containerNames(pod))

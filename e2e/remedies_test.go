@@ -84,7 +84,7 @@ func releaseIs(t *testing.T) (string, error) {
 	for _, o := range list.Items {
 		o.Object["metadata"] = map[string]any{"name": o.GetName(), "namespace": o.GetNamespace(), "labels": o.GetLabels()}
 		delete(o.Object, "status")
-		if o.GetName() == "pillion-templates-in-use" || o.GetKind() == "Secret" {
+		if o.GetKind() == "Secret" {
 			delete(o.Object, "data") // Pillion's
 		}
 		for _, field := range []string{"clusterIP", "clusterIPs"} {
@@ -148,7 +148,7 @@ func entry(t *testing.T, object, name string) int {
 const (
 	mutating   = "mutatingwebhookconfiguration/" + configuration
 	validating = "validatingwebhookconfiguration/" + configuration
-	ofCluster  = ground.Release + "-" + ground.Namespace
+	ofCluster  = "pillion"
 )
 
 // Each damage is done to the release, found by its check, and mended by all commands of the remedy,
@@ -368,21 +368,9 @@ const upgrade = "helm upgrade pillion charts/pillion -n pillion-system --reset-t
 func TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
 	soundly(t)
 	before := wholeRelease(t)
-	must(t, "", "kubectl", "delete", mutating, validating, "crd/sidecartemplates.pillion.dev", "clusterrole/"+ofCluster, "validatingadmissionpolicy/"+ofCluster+"-mirrors", "namespace/"+ground.Namespace+"-proof")
-	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "role/pillion", "configmap/pillion-templates-in-use")
+	must(t, "", "kubectl", "delete", mutating, validating, "clusterrole/"+ofCluster, "validatingadmissionpolicy/"+ofCluster+"-labels", "namespace/"+ground.Namespace+"-proof")
+	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "role/pillion", "configmap/pillion")
 	does(t, upgrade)
-	isBack(t, before)
-}
-
-// An upgrade without the values drops the library, whose templates namespaces name.
-func TestTheRollbackOfTheRunbookBringsTemplatesBack(t *testing.T) {
-	soundly(t)
-	before := wholeRelease(t)
-	does(t, "helm upgrade pillion charts/pillion -n pillion-system --reset-values --set replicas=1 --set coverage.every=10s")
-	if now, err := releaseIs(t); err != nil || now == before {
-		t.Fatalf("the upgrade changes nothing (%v)", err)
-	}
-	does(t, "helm rollback pillion -n pillion-system")
 	isBack(t, before)
 }
 
@@ -395,18 +383,15 @@ func TestTheRunbooksValuesTakeEffect(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, set := range []string{"replicas=3", "coverage.enabled=false", "mirrorTemplates=false", "values.defaults.fluent-bit.logLevel=debug"} {
+	for _, set := range []string{"replicas=3", "coverage.enabled=false", "parameterDefaults.fluent-bit.logLevel=debug"} {
 		does(t, upgrade+" --set "+set)
 	}
 	expectNoError(t, shared.Scale(t.Context(), ground.Namespace, 1))
 	out := must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
-	for _, want := range []string{"replicas: 3", "--count-pods-every=0s", "debug-toolbox,"} {
+	for _, want := range []string{"replicas: 3", "countEvery: 0s", "name: \"debug-toolbox\""} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the release lacks %q", want)
 		}
-	}
-	if strings.Contains(out, "--mirror-policy") {
-		t.Error("the templates are still mirrored")
 	}
 	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return strings.Contains(pretty(pod), "debug") })
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // rotating is a Pillion of its own whose certificates live for seconds.
@@ -40,22 +42,20 @@ func (r *rotating) verified(ctx context.Context) error {
 	return nil
 }
 
-// It is a second Pillion, so that no other test meets the damage.
+// Not in parallel: it takes the place of the shared release, so that no other test meets the damage.
 func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *testing.T) {
-	t.Parallel()
-	const prefix, release = "rotation.example.com", "rotation"
-	home := newNamespace(t, nil, nil).name
-	r := &rotating{home: home, webhooks: release, server: release + "-pillion." + home + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
-	another(t, release, home, flags([]string{
-		"annotationPrefix=" + prefix, "webhook.name=" + r.webhooks, "clusterTemplates=false", "crds.install=false", "preview.enabled=false", "library={fluent-bit}",
-		"shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
+	const home = ground.Namespace
+	r := &rotating{home: home, webhooks: configuration, server: "pillion." + home + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
+	instead(t, flags([]string{
+		"preview.enabled=false", "library={fluent-bit}", "shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
 	})...)
+	backToOne(t)
 	expectNoError(t, shared.Scale(t.Context(), home, 3))
 	// Replicas that started together agree on one CA.
 	if err := r.verified(t.Context()); err != nil || len(r.leaves) != 3 || len(r.cas) != 1 {
 		t.Errorf("three replicas serve %d certificates of %d CAs (%v), want 3 of one", len(r.leaves), len(r.cas), err)
 	}
-	n := newNamespace(t, map[string]string{prefix + "/inject": "fluent-bit"}, map[string]string{prefix + "/injection": "enforced"})
+	n := newNamespace(t, asking("fluent-bit"), enforced())
 	injects(t, n, "fluent-bit")
 	load := underLoad(t, n, "fluent-bit")
 	expectNoError(t, client.CoreV1().Secrets(home).Delete(t.Context(), caSecret, metav1.DeleteOptions{}))

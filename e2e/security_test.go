@@ -22,21 +22,19 @@ type reason struct {
 // Reasons that several resources share.
 var (
 	owners    = reason{"an event needs an owner that exists", "read them"}
-	workloads = reason{"`get`: an event needs an owner that exists. `list`: which workloads name a template (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
-	templated = reason{"which workloads name a template (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
+	workloads = reason{"`get`: an event needs an owner that exists. `list`: which workloads of an annotated namespace cannot create pods (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
+	templated = reason{"which workloads of an annotated namespace cannot create pods (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
 	bundle    = reason{"the caBundle, by which API servers verify Pillion", "all that an admin can. The policy leaves the caBundle: pods are bare then, or refused where enforced"}
 )
 
 // reasons are by the resource, alone or with its name behind it or where it is before it.
 var reasons = map[string]reason{
 	"namespaces":                        {"labels and annotations decide what is injected; `patch`: Pillion's two labels", "write any label. The policy leaves Pillion's two, never `disabled`, until a replica puts them back"},
-	"sidecartemplates":                  {"templates of the cluster (`clusterTemplates`); writing: copies of others (`mirrorTemplates`)", "a template for every pod. The policy leaves copies, from which nothing is injected"},
-	"validatingadmissionpolicies":       {"which version of the release writes the copies of templates", "read it"},
+	"sidecartemplates":                  {"templates of the cluster", "read them"},
 	"namespacedsidecartemplates":        {"templates of namespaces (`namespacedTemplates.enabled`)", "read them"},
 	"namespacedsidecartemplates/status": {"whether one compiles", "call a bad template good; it decides nothing"},
-	"sidecartemplates/status":           {"whether a template compiles, and where it is in force", "call a bad template good; it decides nothing"},
+	"sidecartemplates/status":           {"whether a template compiles", "call a bad template good; it decides nothing"},
 	"customresourcedefinitions":         {"whether templates were deleted alone or with their CRD", "read it"},
-	"configmaps":                        {"a new replica that lacks a template in use is not ready", "hold up new replicas, or start one without a template"},
 	"secrets pillion-ca":                {"the self-signed CA, which replicas share", "make a certificate of Pillion, or a CA of their own; useful only between API servers and Pillion"},
 	"secrets":                           {"the first replica creates the CA's Secret (`rbac.createSecrets`)", "a Secret for what else runs there: give Pillion its own namespace"},
 	"secrets pillion-serving":           {"the certificate that cert-manager issues", "the same, until it ends"},
@@ -49,7 +47,7 @@ var reasons = map[string]reason{
 	"jobs":                              workloads,
 	"deployments":                       templated,
 	"cronjobs":                          templated,
-	"pods":                              {"which pods lack a sidecar (`coverage.enabled`) or name a template (`rbac.readWorkloads`)", "read pods with their plain variables"},
+	"pods":                              {"which pods lack a sidecar (`coverage.enabled`)", "read pods with their plain variables"},
 	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
 	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},
 	"replicationcontrollers":            owners,

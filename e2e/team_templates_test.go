@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -21,11 +20,11 @@ func ownTemplate(name, fields string) string {
 	return fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: %s}\nspec:\n%s  inject: {spec: {initContainers: [{name: %s, image: 'registry.example.com/%s:1', restartPolicy: Always}]}}\n", name, fields, name, name)
 }
 
-// ready returns the condition Ready of a template of the namespace, whose API group is the prefix.
-func (n *namespace) ready(t *testing.T, prefix, name string) (reason, message string) {
+// ready returns the condition Ready of a template of the namespace.
+func (n *namespace) ready(t *testing.T, name string) (reason, message string) {
 	t.Helper()
 	var object v1alpha1.SidecarTemplate
-	expectNoError(t, json.Unmarshal([]byte(must(t, "", "kubectl", "get", "namespacedsidecartemplates."+prefix, name, "-n", n.name, "-o", "json")), &object))
+	expectNoError(t, json.Unmarshal([]byte(must(t, "", "kubectl", "get", "namespacedsidecartemplate", name, "-n", n.name, "-o", "json")), &object))
 	if c := meta.FindStatusCondition(object.Status.Conditions, "Ready"); c != nil && c.ObservedGeneration == object.Generation {
 		return c.Reason, c.Message
 	}
@@ -34,45 +33,12 @@ func (n *namespace) ready(t *testing.T, prefix, name string) (reason, message st
 
 func (n *namespace) waitReady(t *testing.T, name, want string) {
 	t.Helper()
-	n.waitReadyOf(t, "pillion.dev", name, want)
-}
-
-func (n *namespace) waitReadyOf(t *testing.T, prefix, name, want string) {
-	t.Helper()
 	eventually(t, soon, func() error {
-		if reason, message := n.ready(t, prefix, name); reason != want {
+		if reason, message := n.ready(t, name); reason != want {
 			return fmt.Errorf("template %s of %s is %q (%s), want %s", name, n.name, reason, message, want)
 		}
 		return nil
 	})
-}
-
-func TestATemplateInAnExcludedNamespaceSaysThatItIsForNoPod(t *testing.T) {
-	t.Parallel()
-	n, name := &namespace{name: "kube-system"}, unique("own")
-	t.Cleanup(func() { remove(t, "namespacedsidecartemplate", name, "-n", n.name, "--ignore-not-found") })
-	wantWarnings(t, kubectlSays(t, ownTemplate(name, ""), "apply", "-n", n.name, "-f", "-"),
-		"namespace kube-system is excluded (excludedNamespaces, or Pillion's own), so no pod there is injected; this object has no effect")
-	n.waitReady(t, name, "NamespaceExcluded")
-}
-
-// Not in parallel: it installs a second Pillion that sees every pod.
-func TestTemplatesOfNamespacesThatAreSwitchedOffSayIt(t *testing.T) {
-	const prefix = "teams.example.com"
-	home, n := newNamespace(t, nil, nil).name, newNamespace(t, nil, nil)
-	t.Cleanup(func() { remove(t, "crd/sidecartemplates."+prefix, "crd/namespacedsidecartemplates."+prefix) })
-	another(t, "teams", home, "--set", "annotationPrefix="+prefix, "--set", "webhook.name=teams", "--set", "fullnameOverride=teams", "--set", "replicas=1")
-	rolledOut(t, home)
-	must(t, strings.ReplaceAll(ownTemplate("own", ""), "pillion.dev/", prefix+"/"), "kubectl", "apply", "-n", n.name, "-f", "-")
-	n.waitReadyOf(t, prefix, "own", "Compiled")
-	asks := newPod("asks", map[string]string{prefix + "/inject": "own"})
-	n.previews(t, soon, asks, func(pod *corev1.Pod) bool { return sidecar(pod, "own") != nil })
-	must(t, "", "helm", "upgrade", "teams", checkout.Chart(), "-n", home, "--reset-then-reuse-values", "--set", "namespacedTemplates.enabled=false")
-	rolledOut(t, home)
-	n.waitReadyOf(t, prefix, "own", "SwitchedOff")
-	if _, err := n.preview(t, asks); err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
-		t.Errorf("a pod that asks for a template that is switched off: %v", err)
-	}
 }
 
 func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {

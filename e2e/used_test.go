@@ -113,14 +113,6 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 		}
 		return nil
 	})
-	// A template that is shown and not served, and one that is shown as it is not, Pillion puts right.
-	showFalsely(t, "environment")
-	_, err := thiefsTemplates(t).Create(t.Context(), manifest{name: unique("thief"), spec: sidecarSpec}.unstructured(t, map[string]string{mirrorLabel: "true"}), metav1.CreateOptions{})
-	expectNoError(t, err)
-	// Deleting a template has Pillion read what workloads and pods name.
-	if _, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", name, "--dry-run=server"); err == nil {
-		t.Errorf("a template that a namespace names may be deleted: %s", stderr)
-	}
 	// A namespace that the informer does not know is read live. So is a DaemonSet that a
 	// review names: as the API server would send it from a cluster with nodes.
 	daemons, err := client.AppsV1().DaemonSets(n.name).Get(t.Context(), "refused", metav1.GetOptions{})

@@ -26,7 +26,7 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"templates/podschema":     append(clients, module+"injector"),
 		"templates/rawjson":       append(clients, module+"injector"),
 		"templates/v1alpha1":      append(clients, module),
-		"templates/library":       append(clients, module),
+		"charts":                  append(clients, module),
 		"controller/store":        {module + "certs"},
 		"offline/workload":        append(clients, module+"injector", module+"certs"),
 		"offline/admissionpolicy": append(clients, module+"injector", module+"certs"),
@@ -43,9 +43,9 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 		"controller/labels":       append(clients[:3:3], "k8s.io/client-go/rest", module+"webhook", module+"controller/namespaces", module+"injector/merge", module+"certs"),
 		"injector/drift":          append(clients, module+"controller", module+"webhook", module+"controller/namespaces", module+"certs"),
 		"injector/keys":           append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
-		"controller/proof":        append(clients, module+"webhook", module+"controller/namespaces", module+"templates", module+"certs"),
-		"controller/usage":        {"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module + "webhook", module + "controller/namespaces", module + "certs"},
-		"controller/upgradegate":  append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
+		"controller/proof":        append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
+		"controller/settings":     append(clients, "k8s.io/client-go", module+"webhook", module+"inspect", module+"certs"),
+		"controller/workloads":    {"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module + "templates/v1alpha1", module + "webhook", module + "controller/namespaces", module + "certs"},
 		"injector":                append(clients, module+"controller", module+"webhook", module+"certs"),
 		"webhook":                 append(clients[1:], module+"injector/merge", module+"controller/namespaces", module+"certs"),
 		"inspect":                 {"k8s.io/client-go/kubernetes", module + "controller/namespaces", module + "certs", module + "rollout"},
@@ -78,9 +78,9 @@ func TestTheArrowsPointOneWay(t *testing.T) {
 func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
 		"injector/policy":     {"injector/reason", "templates/nearest", "templates/show"},
-		"injector/record":     {"templates/podschema", "templates/rawjson"},
+		"injector/record":     {"templates/podschema", "templates/rawjson", "templates/v1alpha1"},
 		"injector/merge":      {"templates/directive", "templates/fragment", "templates/podschema", "templates/rawjson"},
-		"injector/apply":      {"injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson"},
+		"injector/apply":      {"injector/merge", "injector/patch", "injector/record", "templates/podschema", "templates/rawjson", "templates/v1alpha1"},
 		"injector/required":   {"injector/apply", "injector/patch", "templates/directive", "templates/fragment", "injector/merge", "injector/record", "templates/podschema", "templates/rawjson"},
 		"injector/ports":      {"injector/merge", "templates/directive", "templates/fragment", "templates/podschema"},
 		"injector/patch":      {"templates/rawjson"},
@@ -169,7 +169,7 @@ func TestOnlyOnePackageKnowsEachOfTheseLibraries(t *testing.T) {
 			case imported == "github.com/mattbaird/jsonpatch" && pkg != "injector/patch",
 				strings.HasPrefix(imported, "github.com/cert-manager/") && pkg != "certs",
 				strings.HasPrefix(imported, "github.com/google/cel-go/") && pkg != "templates/expression",
-				imported == "github.com/spf13/viper" && pkg != "cmd/pillion",
+				imported == "github.com/spf13/viper" && pkg != "controller/settings",
 				strings.HasPrefix(imported, "sigs.k8s.io/controller-runtime"):
 				t.Errorf("%s imports %s", pkg, imported)
 			}

@@ -5,7 +5,6 @@ import (
 	"regexp"
 
 	"github.com/pillion-dev/pillion/injector/owner"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // DefaultNamespace is Pillion's own namespace where nothing says another.
@@ -33,9 +32,6 @@ func (c Config) ExplainCommand(namespace, object string) string {
 	}
 	if c.Namespace != "" && c.Namespace != DefaultNamespace {
 		command += " --pillion-namespace " + c.Namespace
-	}
-	if prefix := cmp.Or(c.Prefix, templates.DefaultPrefix); prefix != templates.DefaultPrefix {
-		command += " --annotation-prefix " + prefix
 	}
 	return command + " " + object
 }

@@ -30,15 +30,11 @@ func TestARefusalEndsInTheCommandThatTheTeamCanRun(t *testing.T) {
 		"a pod of its own":                {want: "kubectl pillion explain -n shop --cluster -f POD.yaml"},
 		"an owner for the reader's shell": {metadata: owner("apps/v1", "StatefulSet", `"$(reboot)"`), want: "kubectl pillion explain -n shop --cluster -f POD.yaml"},
 		"a pod that exists":               {metadata: "name: web-0", operation: "UPDATE", want: "kubectl pillion explain -n shop pod/web-0"},
-		"another installation":            {config: Config{Prefix: "side.example.com", Namespace: "sidecars"}, want: "kubectl pillion explain -n shop --pillion-namespace sidecars --annotation-prefix side.example.com --cluster -f POD.yaml"},
+		"another installation":            {config: Config{Namespace: "sidecars"}, want: "kubectl pillion explain -n shop --pillion-namespace sidecars --cluster -f POD.yaml"},
 		"files":                           {config: Config{Explain: "pillion explain -f web.yaml"}, metadata: owner("apps/v1", "StatefulSet", "db"), want: "pillion explain -f web.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			key := templates.DefaultPrefix
-			if c.config.Prefix != "" {
-				key = c.config.Prefix
-			}
-			pod := podOfYAML(t, "metadata: {annotations: {"+key+"/inject: ''}, "+c.metadata+"}\nspec: {containers: [{name: web, image: web}]}")
+			pod := podOfYAML(t, "metadata: {annotations: {pillion.dev/inject: ''}, "+c.metadata+"}\nspec: {containers: [{name: web, image: web}]}")
 			request := Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: templates.NewSet(nil)}
 			out, err := NewPipeline(c.config).Inject(t.Context(), request)
 			if c.operation != "" { // only the verification of a final pod refuses then

@@ -11,7 +11,7 @@ import (
 // disabled reports whether the namespace's label has Pillion keep out. API servers do not call
 // it then; offline and in the moment of a change the label has the same meaning.
 func (p *Pipeline) disabled(ns templates.Namespace) bool {
-	return ns.Labels[p.injectionKey] == templates.InjectionDisabled
+	return ns.Labels[v1alpha1.InjectionLabel] == v1alpha1.InjectionDisabled
 }
 
 // decide chooses among the templates, by the annotations and labels of the base pod. Required
@@ -19,7 +19,7 @@ func (p *Pipeline) disabled(ns templates.Namespace) bool {
 func (c *call) decide(base map[string]any, labels map[string]string) policy.Decision {
 	r, p := c.request, c.pipeline
 	request := policy.Request{
-		InjectKey: p.injectKey, InjectionKey: p.injectionKey, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		InjectKey: v1alpha1.InjectKey, InjectionKey: v1alpha1.InjectionLabel, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
 		PodAnnotations: stringMap(annotationsOf(base)), PodLabels: podLabels(base), RequiredPodLabels: labels,
 		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
 		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Explain: r.Explain,

@@ -8,6 +8,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // maxAnnotations is how many bytes of keys and values the API allows an object's annotations.
@@ -77,10 +78,10 @@ func (c *call) checkFilesOf(template string, files *templates.Files, pod map[str
 
 // copied ends a message about what a pod brings along, if the pod has a record, too.
 func (c *call) copied() string {
-	if annotationsOf(c.request.Pod)[c.pipeline.statusKey] == nil {
+	if annotationsOf(c.request.Pod)[v1alpha1.StatusKey] == nil {
 		return ""
 	}
-	return fmt.Sprintf("; if the pod is a copy of an injected pod, run pillion uninject, or remove the annotation %s", c.pipeline.statusKey)
+	return fmt.Sprintf("; if the pod is a copy of an injected pod, run pillion uninject, or remove the annotation %s", v1alpha1.StatusKey)
 }
 
 func annotationsOf(pod map[string]any) map[string]any {

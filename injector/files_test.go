@@ -26,7 +26,7 @@ func TestFilesAreInjectedOnceAndTakenOut(t *testing.T) {
 	if !second.Allowed || len(second.Operations) > 0 || len(second.Warnings) > 0 {
 		t.Errorf("the second call: %s, %q, %v", second.Message, second.Warnings, second.Operations)
 	}
-	rec, err := record.Parse(first.Pod, "pillion.dev/status")
+	rec, err := record.Parse(first.Pod)
 	if err != nil {
 		t.Fatal(err)
 	}

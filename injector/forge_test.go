@@ -27,7 +27,7 @@ func forged(t testing.TB, templates map[string]string, entries map[string]string
 		t.Fatal(err)
 	}
 	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: string(text)}}}
-	if _, err := record.Parse(pod, statusKey); err != nil {
+	if _, err := record.Parse(pod); err != nil {
 		t.Fatal(err)
 	}
 	return string(text)

@@ -193,7 +193,7 @@ func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
 // the changes are kept, and a third call changes nothing.
 func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 	t.Helper()
-	rec, err := record.Parse(injected, statusKey)
+	rec, err := record.Parse(injected)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 			}
 			continue
 		}
-		again, err := record.Parse(out.Pod, statusKey)
+		again, err := record.Parse(out.Pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,7 +356,7 @@ func (c *goldenCase) again(t *testing.T, injected map[string]any) {
 // base is the base pod. Most pods of the cases carry no record.
 func (c *goldenCase) base(t *testing.T, pod map[string]any) map[string]any {
 	t.Helper()
-	rec, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod)
 	if err != nil {
 		t.Log(err)
 	}
@@ -366,7 +366,7 @@ func (c *goldenCase) base(t *testing.T, pod map[string]any) map[string]any {
 // undo checks that the base pod of the injected pod is the pod that came.
 func (c *goldenCase) undo(t *testing.T, injected, original map[string]any) {
 	t.Helper()
-	rec, err := record.Parse(injected, statusKey)
+	rec, err := record.Parse(injected)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -420,7 +420,7 @@ func withoutStatus(t *testing.T, pod map[string]any) map[string]any {
 	delete(annotations, statusKey)
 	labels, _ := meta["labels"].(map[string]any)
 	for key := range labels {
-		if _, ours := record.LabelKeysOf(statusKey).Has(key); ours {
+		if _, ours := record.OwnLabel(key); ours {
 			delete(labels, key)
 		}
 	}

@@ -427,7 +427,7 @@ func (g growth) at(tb testing.TB, n int) *review {
 	tb.Helper()
 	var all [][]byte
 	for _, name := range g.library {
-		manifest, err := os.ReadFile("../templates/library/" + name + ".yaml")
+		manifest, err := os.ReadFile("../charts/pillion/library/" + name + ".yaml")
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -481,7 +481,7 @@ func (r *review) again() { r.text = encoded(r.tb, r.answer(r.text).Pod) }
 func (r *review) run() {
 	if r.call == toUninject {
 		pod := r.decoded(r.text)
-		rec, err := record.Parse(pod, statusKey)
+		rec, err := record.Parse(pod)
 		if err != nil || rec.Empty() {
 			r.tb.Fatal(err)
 		}

@@ -53,8 +53,8 @@ func TestInjectedPodsHaveLabelsThatSayWhatTheRecordSays(t *testing.T) {
 		if again := injectOnce(t, set, out.Pod); len(again.Operations) > 0 {
 			t.Errorf("%s: a second call changes %v", name, again.Operations)
 		}
-		rec, _ := record.Parse(out.Pod, statusKey)
-		if base, _ := rec.Uninject(out.Pod); encode(t, base) != encode(t, record.New(statusKey).Base(pod)) {
+		rec, _ := record.Parse(out.Pod)
+		if base, _ := rec.Uninject(out.Pod); encode(t, base) != encode(t, record.New().Base(pod)) {
 			t.Errorf("%s: uninject gives %s", name, encode(t, base))
 		}
 	}
@@ -65,7 +65,7 @@ func TestInjectedPodsHaveLabelsThatSayWhatTheRecordSays(t *testing.T) {
 func TestLabelsCopiedFromALivePodAreBroughtUpToDate(t *testing.T) {
 	before, now := setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1")}), setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "2")})
 	copied := injectOnce(t, before, labelled(t, "side", map[string]any{"app": "web"})).Pod
-	withoutRecord := record.New(statusKey).Base(copied)
+	withoutRecord := record.New().Base(copied)
 	withoutRecord["metadata"].(map[string]any)["labels"] = copied["metadata"].(map[string]any)["labels"]
 	delete(withoutRecord["spec"].(map[string]any), "initContainers")
 	e, _ := now.Get("side")
@@ -117,18 +117,5 @@ func TestTemplatesDoNotSeeTheLabelsOfInjectedPods(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "that templates do not see") {
 			t.Errorf("a selector by %s: %v", key, err)
 		}
-	}
-}
-
-// With the longest prefix and the longest name, a key is one that the API takes.
-func TestKeysOfLabelsKeepTheAPIsLimits(t *testing.T) {
-	keys := record.LabelKeysOf(strings.Repeat("p", 189) + "/status")
-	name := strings.Repeat("t", 63)
-	prefix, _, _ := strings.Cut(keys.Hash(name), "/")
-	if len(prefix) > 253 {
-		t.Errorf("the prefix of a key has %d bytes", len(prefix))
-	}
-	if template, ok := keys.Has(keys.Hash(name)); template != name || !ok {
-		t.Errorf("the key of %s is one of %s (%v)", name, template, ok)
 	}
 }

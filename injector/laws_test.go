@@ -210,7 +210,7 @@ func inject(t interface{ Fatal(...any) }, set *templates.Set, pod map[string]any
 }
 
 func recordOf(t interface{ Fatal(...any) }, pod map[string]any) record.Record {
-	rec, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ spec:
 		text := patch.Marshal(twice.Operations)
 		t.Errorf("the second call edits %s and warns of %q; the first warned of %q", text, twice.Warnings, once.Warnings)
 	}
-	rec, err := record.Parse(between, "pillion.dev/status")
+	rec, err := record.Parse(between)
 	if err != nil {
 		t.Fatal(err)
 	}

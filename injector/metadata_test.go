@@ -40,7 +40,7 @@ func TestADecisionByTheMetadataIsTheOneForTheWholePod(t *testing.T) {
 	values := []string{"-", "", "true", "false", "asked", "asked,default", "+asked", "-default", "+asked,-asked", "nope", "suspended", "elsewhere", "required", "matching", "Yes please"}
 	for name, text := range records {
 		pod := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"pillion.dev/status": text}}}
-		if _, err := record.Parse(pod, "pillion.dev/status"); name != "none" && (err != nil) != (name == "unreadable") {
+		if _, err := record.Parse(pod); name != "none" && (err != nil) != (name == "unreadable") {
 			t.Fatalf("record %s: %v", name, err)
 		}
 	}

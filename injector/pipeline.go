@@ -15,8 +15,6 @@ import (
 
 // Config is what the admin sets, the same for every request.
 type Config struct {
-	// Prefix is the annotation prefix. Default: pillion.dev.
-	Prefix string
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
 	// Namespace is Pillion's own. Default: [DefaultNamespace].
@@ -31,19 +29,15 @@ type Config struct {
 
 // Pipeline injects pods. It has no state.
 type Pipeline struct {
-	config                             Config
-	injectKey, statusKey, injectionKey string
+	config Config
 }
 
 // NewPipeline returns the pipeline for a configuration.
 func NewPipeline(c Config) *Pipeline {
-	if c.Prefix == "" {
-		c.Prefix = templates.DefaultPrefix
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Pipeline{config: c, injectKey: templates.InjectKey(c.Prefix), statusKey: templates.StatusKey(c.Prefix), injectionKey: templates.InjectionLabel(c.Prefix)}
+	return &Pipeline{config: c}
 }
 
 // At returns a pipeline whose clock stands at a time. Exceptions that end later are in force.
@@ -189,7 +183,7 @@ func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
 
 // decided returns the answer as far as the pod's metadata say it.
 func (c *call) decided() (a answer) {
-	a.record, a.unreadable = record.Parse(c.request.Pod, c.pipeline.statusKey)
+	a.record, a.unreadable = record.Parse(c.request.Pod)
 	a.decision = c.decide(a.record.Base(c.request.Pod), podLabels(c.request.Pod))
 	return a
 }
@@ -232,13 +226,13 @@ func (r Request) RequiredHere() bool { return r.Templates.VerifiedIn(r.Namespace
 // refusals and warnings, as far as they need no pod. It injects nothing.
 func (p *Pipeline) Asked(ns templates.Namespace, set *templates.Set) Outcome {
 	c := p.begin(context.Background(), Request{Operation: "CREATE", Pod: map[string]any{}, Namespace: ns, Templates: set})
-	return c.conclude(answer{record: record.New(p.statusKey), decision: c.decide(c.request.Pod, nil)})
+	return c.conclude(answer{record: record.New(), decision: c.decide(c.request.Pod, nil)})
 }
 
 // Base returns a pod as its author wrote it, without what its record says is Pillion's. A
 // record that cannot be read hides nothing. The pod is not modified.
 func (p *Pipeline) Base(pod map[string]any) map[string]any {
-	rec, err := record.Parse(pod, p.statusKey)
+	rec, err := record.Parse(pod)
 	if err != nil {
 		return pod
 	}
@@ -248,7 +242,7 @@ func (p *Pipeline) Base(pod map[string]any) map[string]any {
 // Injected returns the hash of each template that the pod's record says it was injected with. A
 // record can be forged.
 func (p *Pipeline) Injected(pod map[string]any) map[string]string {
-	rec, _ := record.Parse(pod, p.statusKey) // a record that cannot be read counts as none
+	rec, _ := record.Parse(pod) // a record that cannot be read counts as none
 	return rec.Templates
 }
 

@@ -37,7 +37,7 @@ func TestAPodTemplateGetsThePlanOfItsPodAndNothingOfItsController(t *testing.T) 
 	if labels := metadata["labels"]; !reflect.DeepEqual(labels, map[string]any{"hash": "mine", "saw": "h", "pillion.dev/injected": "true", "side.pillion.dev/hash": tmpl.Hash()[:10]}) || metadata["name"] != "left out" {
 		t.Errorf("the metadata are %v", metadata)
 	}
-	rec, err := record.Parse(out.PodTemplate, "pillion.dev/status")
+	rec, err := record.Parse(out.PodTemplate)
 	if err != nil {
 		t.Fatal(err)
 	}

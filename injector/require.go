@@ -168,7 +168,7 @@ func (c *call) versionInForce(entry templates.Entry, pod map[string]any) *templa
 	if before == nil {
 		return entry.Template
 	}
-	if podLabels(pod)[record.LabelKeysOf(c.pipeline.statusKey).Hash(entry.Name)] == record.ShortHash(before.Hash()) {
+	if podLabels(pod)[v1alpha1.HashLabel(entry.Name)] == record.ShortHash(before.Hash()) {
 		return before
 	}
 	return entry.Template

@@ -44,7 +44,7 @@ func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	refusals := c.refusalsOf(after, c.added(before, after, changed), record.New(c.pipeline.statusKey))
+	refusals := c.refusalsOf(after, c.added(before, after, changed), record.New())
 	refusals = slices.DeleteFunc(refusals, func(t TemplateOutcome) bool {
 		entry, _ := r.Templates.Get(t.Name)
 		own := r.Templates.Own(entry, r.Now)

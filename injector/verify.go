@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/required"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Verify refuses a final pod, after all webhooks, to which the required templates would add something, or
@@ -44,14 +45,14 @@ func (c *call) wrong() ([]TemplateOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, _ := record.Parse(c.request.Pod, c.pipeline.statusKey) // only for what the refusal says
+	rec, _ := record.Parse(c.request.Pod) // only for what the refusal says
 	return c.refusalsOf(r, slices.Concat(r.Differences, r.Missing), rec), nil
 }
 
 // before applies the ordinary templates to the base of a final pod, to know their sidecars and what
 // they wrote. A template that fails gives none, and what the annotations ask for in vain refuses nothing.
 func (c *call) before(pod map[string]any) (base map[string]any, decision policy.Decision, a applied, err error) {
-	rec, _ := record.Parse(pod, c.pipeline.statusKey) // a record that cannot be read counts as none
+	rec, _ := record.Parse(pod) // a record that cannot be read counts as none
 	base = rec.Base(pod)
 	decision = c.decide(base, podLabels(pod))
 	a, err = c.apply(base, decision)
@@ -88,7 +89,7 @@ func (c *call) sentence(template string, differences []required.Difference, rec 
 	text := strings.Join(wrong, "; ")
 	if since {
 		text += fmt.Sprintf(" (%s says that Pillion wrote it correctly. Either another webhook changed it, which spec.verify.allow of the template can allow, "+
-			"or the annotation is another pod's: then remove it)", c.pipeline.statusKey)
+			"or the annotation is another pod's: then remove it)", v1alpha1.StatusKey)
 	}
 	return text
 }

@@ -44,7 +44,7 @@ func (c *call) write(base map[string]any, a *answer) error {
 			result.Record.Templates[t.outcome.Name] = t.outcome.Hash
 		}
 	}
-	err = result.Mark(base, names, c.pipeline.statusKey)
+	err = result.Mark(base, names)
 	if err == nil {
 		err = c.checkFiles(result.Pod, a.applied.turns)
 	}
@@ -114,7 +114,7 @@ func (c *call) writePodTemplate(a *answer) error {
 	if template == nil {
 		return nil
 	}
-	rec, _ := record.Parse(template, c.pipeline.statusKey) // a record that cannot be read counts as none
+	rec, _ := record.Parse(template) // a record that cannot be read counts as none
 	base := rec.Base(template)
 	w, writers := &apply.Wanted{Pod: base}, &merge.Writers{}
 	for _, t := range slices.Concat(a.applied.turns, a.required.turns) {
@@ -137,7 +137,7 @@ func (c *call) writePodTemplate(a *answer) error {
 		return err
 	}
 	maps.Copy(result.Record.Templates, a.written.Templates)
-	if err := result.Mark(base, injectedNames(a.applied.turns, a.required.turns), c.pipeline.statusKey); err != nil {
+	if err := result.Mark(base, injectedNames(a.applied.turns, a.required.turns)); err != nil {
 		return fmt.Errorf("writing the record of the pod template: %w", err)
 	}
 	a.podTemplate, a.templateOperations = result.Pod, result.Operations

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -17,8 +18,8 @@ import (
 // says: of the cluster, and of the namespace that the target names. Templates that cannot be read have
 // none.
 func (l *Live) Unaccepted(ctx context.Context, of Target) []string {
-	list := func(resource, namespace string) []unstructured.Unstructured {
-		found, err := l.Objects.Resource(resourceOf(l.Prefix, v1alpha1.Version, resource)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	list := func(resource schema.GroupVersionResource, namespace string) []unstructured.Unstructured {
+		found, err := l.Objects.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil
 		}

@@ -37,8 +37,6 @@ type Cluster struct {
 	// Pods lists pods as JSON.
 	Pods coverage.List
 
-	// Serve reads the settings of a server.
-	Serve Serve
 	// Version reads the API server's /version.
 	Version func(context.Context) ([]byte, error)
 	// Proxy reads a path from a port of one of Pillion's pods. It may return a body together with an
@@ -54,7 +52,7 @@ type Cluster struct {
 }
 
 // Open returns the cluster of a connection, without asking it anything.
-func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
+func Open(config *rest.Config, place Place) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	typed, err := clientset.New(config)
@@ -63,7 +61,7 @@ func Open(config *rest.Config, place Place, serve Serve) (*Cluster, error) {
 	}
 	trying := rest.CopyConfig(config)
 	c := &Cluster{
-		Place: place, Pods: clientset.PodList(typed), Serve: serve, host: config.Host, Version: clientset.ServerVersion(typed),
+		Place: place, Pods: clientset.PodList(typed), host: config.Host, Version: clientset.ServerVersion(typed),
 		Objects: dynamic.NewForConfigOrDie(config), Names: metadata.NewForConfigOrDie(config),
 		Proxy: func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
 			return clientset.PodProxy(ctx, typed, place.Namespace, pod, port, path)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/inspect/explain"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // addAnswer creates the pod by dry run, and adds the API server's answer. The answer is the verdict
@@ -28,7 +27,7 @@ func (s *Session) addAnswer(ctx context.Context, explained *explain.Pod, pod map
 	case err != nil:
 		explained.Answer(explain.DryRun{Says: "refused: " + err.Error(), Warnings: warnings})
 	default:
-		rec, _ := record.Parse(created, templates.StatusKey(s.Prefix))
+		rec, _ := record.Parse(created)
 		answer := explain.DryRun{Allowed: true, Says: "admitted, without a template", Templates: slices.Sorted(maps.Keys(rec.Templates)), Warnings: warnings}
 		var versions []string
 		for _, name := range answer.Templates {

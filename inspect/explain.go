@@ -22,6 +22,7 @@ import (
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Explain explains objects of the cluster.
@@ -101,7 +102,7 @@ func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod,
 func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Namespace) (*drift.Comparison, error) {
 	metadata, _ := p.Object["metadata"].(map[string]any)
 	uid, _ := metadata["uid"].(string)
-	rec, _ := record.Parse(p.Object, templates.StatusKey(s.Prefix)) // the run warns of a record that cannot be read
+	rec, _ := record.Parse(p.Object) // the run warns of a record that cannot be read
 	if uid == "" && rec.Empty() {
 		return nil, nil
 	}
@@ -125,14 +126,14 @@ func (s *Session) fileNotes(namespace string, known bool, now *drift.Comparison)
 		return notes
 	}
 	for _, name := range drift.Named(now.Templates, drift.Dropped) {
-		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, s.Prefix)
+		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, v1alpha1.Group)
 	}
 	return notes
 }
 
 // decided explains a pod as it is created now, or how one that exists compares with it.
 func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Values: s.Values}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now}
 	if _, known := s.Namespaces.Of(ns.Name); !known {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
@@ -144,7 +145,6 @@ func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Name
 	if s.Live == nil {
 		return explain.Of(in), nil
 	}
-	in.Approximate = s.Live.approximate
 	explained := explain.Of(in)
 	explained.Notes = append(explained.Notes, s.Namespaces.get(ns.Name).Notes...)
 	return explained, nil
@@ -156,7 +156,7 @@ func (s *Session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Ou
 	if s.Live != nil && s.Live.Templates == nil {
 		return nil
 	}
-	rules := keys.Rules{Prefix: s.Prefix, Templates: s.Templates.In(ns.Name), Namespace: ns.Labels, Concerned: explain.Concerned(out)}
+	rules := keys.Rules{Templates: s.Templates.In(ns.Name), Namespace: ns.Labels, Concerned: explain.Concerned(out)}
 	ofPod := keys.Object{Level: keys.Pod, Kind: "pod"}
 	ofPod.Labels, ofPod.Annotations = metadataOf(p.Object)
 	var found []keys.Finding
@@ -180,7 +180,7 @@ func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, 
 	if s.Live.Templates != nil {
 		return s.decided(ctx, p, ns.Namespace, created, now)
 	}
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now, Approximate: s.Live.approximate}
+	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now}
 	if ns.Unread != nil {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
@@ -231,7 +231,7 @@ func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any
 		return nil, nil, err
 	}
 	if !found.Counts {
-		rec, _ := record.Parse(pod, templates.StatusKey(s.Prefix))
+		rec, _ := record.Parse(pod)
 		return nil, rec.Base(pod), nil
 	}
 	approximate := s.Live.approximate
@@ -291,13 +291,13 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 // describe says what a namespace says of itself.
 func (l *Live) describe(ns Namespace) explain.Namespace {
 	called := l.called(ns, nil, nil)
-	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[templates.InjectionLabel(l.Prefix)], Called: called.Why, Annotations: map[string]string{}, Keys: []string{}}
+	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[v1alpha1.InjectionLabel], Called: called.Why, Annotations: map[string]string{}, Keys: []string{}}
 	if l.Templates != nil {
-		d.Keys = explain.Sentences(keys.Check(keys.Rules{Prefix: l.Prefix, Templates: l.Templates.In(ns.Name), Namespace: ns.Labels},
+		d.Keys = explain.Sentences(keys.Check(keys.Rules{Templates: l.Templates.In(ns.Name), Namespace: ns.Labels},
 			keys.Object{Level: keys.Namespace, Kind: "Namespace", Labels: ns.Labels, Annotations: ns.Annotations}))
 	}
 	for key, value := range ns.Annotations {
-		if _, _, ok := keys.Under(l.Prefix, key); ok {
+		if _, _, ok := keys.Under(key); ok {
 			d.Annotations[key] = value
 		}
 	}
@@ -307,8 +307,7 @@ func (l *Live) describe(ns Namespace) explain.Namespace {
 // called says whether API servers call Pillion for pods of the namespace with the annotations
 // of pod, which may be nil. Live is the pod as it exists, nil for a new one.
 func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
-	prefix := l.Prefix
-	key := templates.InjectionLabel(prefix)
+	key := v1alpha1.InjectionLabel
 	annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations")
 	label, labelled := ns.Labels[key]
 	call := l.Compare.Registration.Call(ns.Namespace, annotations)
@@ -323,7 +322,7 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	case call == entries.NotCalledByLabel:
 		called.Why = fmt.Sprintf("no: the namespace has the label %s=%s", key, label)
 	case call == entries.CalledByPod:
-		called.Why = fmt.Sprintf("yes: the pod itself has the annotation %s/inject", prefix)
+		called.Why = fmt.Sprintf("yes: the pod itself has the annotation %s/inject", v1alpha1.Group)
 	case call == entries.CalledForAll:
 		called.Why = "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case l.scope != nil:
@@ -332,9 +331,9 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	case labelled:
 		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace is not recognised; allowed are enabled, enforced and disabled", key, label)
 	case pod == nil:
-		called.Why = fmt.Sprintf("no: the namespace has no label %s; only pods that have the annotation %s/inject themselves", key, prefix)
+		called.Why = fmt.Sprintf("no: the namespace has no label %s; only pods that have the annotation %s/inject themselves", key, v1alpha1.Group)
 	default:
-		called.Why = fmt.Sprintf("no: the namespace has no label %s, and the pod no annotation %s/inject", key, prefix)
+		called.Why = fmt.Sprintf("no: the namespace has no label %s, and the pod no annotation %s/inject", key, v1alpha1.Group)
 	}
 	if live != nil {
 		called.Then = l.calledThen(ns, live)
@@ -345,14 +344,14 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 // calledThen says whether Pillion was called when the pod was created, as far as the pod and
 // the namespace tell.
 func (l *Live) calledThen(ns Namespace, pod map[string]any) string {
-	rec, err := record.Parse(pod, templates.StatusKey(l.Prefix))
+	rec, err := record.Parse(pod)
 	if err == nil && !rec.Empty() {
-		return fmt.Sprintf("yes: the pod has the record %s/status", l.Prefix)
+		return fmt.Sprintf("yes: the pod has the record %s/status", v1alpha1.Group)
 	}
 	u := unstructured.Unstructured{Object: pod}
 	created := u.GetCreationTimestamp()
-	says := fmt.Sprintf("the pod was created at %s, and has no record %s/status: Pillion was not called, or gave it nothing", created.UTC().Format(time.RFC3339), l.Prefix)
-	if written, ok := writtenAt(ns.object, templates.InjectionLabel(l.Prefix)); ok && written.After(created.Time) {
+	says := fmt.Sprintf("the pod was created at %s, and has no record %s/status: Pillion was not called, or gave it nothing", created.UTC().Format(time.RFC3339), v1alpha1.Group)
+	if written, ok := writtenAt(ns.object, v1alpha1.InjectionLabel); ok && written.After(created.Time) {
 		says = fmt.Sprintf("no: the pod was created at %s, and the namespace's label was written later, at %s", created.UTC().Format(time.RFC3339), written.UTC().Format(time.RFC3339))
 	}
 	return says
@@ -394,7 +393,7 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	s := l.Session()
 	s.Namespaces.Keep(ns)
 	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
-	pod["metadata"] = map[string]any{"annotations": map[string]any{templates.InjectKey(l.Prefix): name}}
+	pod["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.InjectKey: name}}
 	out, err := s.OutcomeOf(ctx, pod, ns.Namespace, injector.Request{Explain: true})
 	if err != nil {
 		return nil, err
@@ -402,7 +401,7 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 	if slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Name == name && o.Code == reason.BadParameter }) {
 		return nil, fmt.Errorf("a pod of namespace %s: %s", namespace, out.Message)
 	}
-	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out, Values: l.Compile.Values, Approximate: l.approximate})
+	explained := explain.Of(explain.Input{Name: "a plain pod", Namespace: namespace, Outcome: out})
 	given := map[string]explain.Parameter{}
 	for _, t := range explained.Templates {
 		if t.Name == name {

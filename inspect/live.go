@@ -3,7 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,17 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
-
-// DefaultExcluded are the namespaces with pods that the cluster itself depends on.
-var DefaultExcluded = []string{"kube-system", "kube-node-lease"}
 
 // Live is a cluster with what decides about its pods.
 type Live struct {
@@ -40,14 +36,14 @@ type Live struct {
 func (c *Cluster) By(s Settings) *Live {
 	return &Live{Cluster: c, Settings: s, Compare: drift.Comparer{
 		Pipeline: injector.NewPipeline(injector.Config{
-			Prefix: s.Prefix, Namespace: c.Namespace, ExcludedNamespaces: s.Excluded,
+			Namespace: c.Namespace, ExcludedNamespaces: s.Excluded,
 		}),
-		Registration: entries.Registration{Prefix: s.Prefix, All: s.All, Excluded: s.Excluded},
+		Registration: entries.Registration{All: s.All, Excluded: s.Excluded},
 	}}
 }
 
 // Live reads the settings of the server, or what a team may know of them.
-func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
+func (c *Cluster) Live(ctx context.Context) (*Live, error) {
 	if err := c.Answers(ctx); err != nil {
 		return nil, err
 	}
@@ -61,13 +57,13 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 		return l, nil
 	}
 	notes := []explain.Note{{
-		Says: "Pillion's settings cannot be read with your rights: templates are those that the API shows, without the installer's values. What the server does with the pod is the dry run's answer. An admin can grant more:",
+		Says: "Pillion's settings cannot be read with your rights: templates are compiled without the installer's values. What the server does with the pod is the dry run's answer. An admin can grant more:",
 		Remedy: []string{
-			fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=get,list --resource=deployments.apps,configmaps", c.Namespace),
+			fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=list --resource=configmaps", c.Namespace),
 			fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", c.Namespace, deniedTo(err)),
 		},
 	}}
-	settings, more, err := c.teamSettings(ctx, prefix)
+	settings, more, err := c.teamSettings(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,39 +72,35 @@ func (c *Cluster) Live(ctx context.Context, prefix string) (*Live, error) {
 	return l, nil
 }
 
-// teamSettings are the settings as far as a team may know them: the templates that the API
-// shows, and the defaults of the rest. Its templates are nil if not even they can be read.
-func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, notes []explain.Note, err error) {
+// teamSettings are the settings as far as a team may know them: the templates of the cluster, and the defaults of
+// the rest. Its templates are nil if not even they can be read.
+func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain.Note, err error) {
 	s = Settings{
-		Prefix: prefix, Excluded: append(slices.Clone(DefaultExcluded), c.Namespace), approximate: map[string]string{},
-		Compile: templates.Options{Prefix: prefix, ForeignSidecars: templates.DefaultForeignSidecars(), Check: injector.CheckRequired},
+		Excluded: append(settings.DefaultExcluded(), c.Namespace), approximate: map[string]string{},
+		Compile: templates.Options{ForeignSidecars: templates.DefaultForeignSidecars(), Check: injector.CheckRequired},
 	}
-	if s.All, s.scope, err = c.calledForAll(ctx, prefix, "pillion"); err != nil {
+	if s.All, s.scope, err = c.calledForAll(ctx, "pillion"); err != nil {
 		return s, nil, err
 	}
 	note := func(format string, args ...any) {
 		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
 	}
-	found, err := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, "sidecartemplates")).List(ctx, metav1.ListOptions{})
+	found, err := c.Objects.Resource(store.Resource).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return s, []explain.Note{lacking("the templates in force cannot be read: ", err)}, nil
 	case apierrors.IsNotFound(err):
-		note("the API has no SidecarTemplates of the group %s: Pillion is not installed with its CRD, or with another --annotation-prefix", prefix)
+		note("the API has no SidecarTemplates: Pillion is not installed, or its CRD is gone")
 		return s, notes, nil
 	case err != nil:
 		return s, nil, fmt.Errorf("reading the SidecarTemplates: %w", err)
 	}
-	mirrored, hashed := false, true
-	for i := range found.Items {
-		mirrored = mirrored || templates.IsMirror(prefix, found.Items[i].GetLabels())
-		found.Items[i].SetLabels(nil) // what a mirror shows can be read nowhere else
-	}
-	report := store.ReportOf(found.Items, prefix)
-	s.Templates = store.Once(s.Compile, report)
+	s.Templates = store.Compile(found.Items, s.Compile)
+	hashed := true
 	var differ []string
-	for _, u := range report.Units {
-		name, hash := u.Object.Name, u.Object.Status.Hash
+	for i := range found.Items {
+		o := store.NewObject(&found.Items[i])
+		name, hash := o.Name, o.Status.Hash
 		if c, ok := s.Templates.Canary(name); ok && c.Unusable != nil && hash == "" {
 			continue // the server could not use it either
 		}
@@ -121,10 +113,7 @@ func (c *Cluster) teamSettings(ctx context.Context, prefix string) (s Settings, 
 	if len(differ) > 0 {
 		note("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", "))
 	}
-	if !mirrored {
-		note("templates of the library and of the chart's values may be in force beside those that the API shows here")
-	}
-	s.Templates, s.Whole = c.NamespacedTemplates(ctx, s.Templates, s.Compile), mirrored && hashed && len(differ) == 0
+	s.Templates, s.Whole = c.NamespacedTemplates(ctx, s.Templates, s.Compile), hashed && len(differ) == 0
 	return s, notes, nil
 }
 

@@ -13,22 +13,18 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // NamespacedTemplates returns the set with the templates of namespaces, each namespace read with the
 // user's rights when it is first looked at.
 func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, compile templates.Options) *templates.Set {
 	read := func(namespace string) []templates.Entry {
-		list, err := c.Objects.Resource(resourceOf(compile.Prefix, v1alpha1.Version, store.NamespacedResource)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		list, err := c.Objects.Resource(store.NamespacedResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil // the CRD is not installed
 		}
 		if err == nil {
-			var entries []templates.Entry
-			if entries, err = store.CompileNamespace(list.Items, compile); err == nil {
-				return entries
-			}
+			return store.CompileNamespace(list.Items, compile)
 		}
 		c.unread.Store(namespace, err)
 		return nil
@@ -46,8 +42,8 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 }
 
 // ownObjects returns the objects of the templates that namespaces have of their own, by their namespaces.
-func (c *Cluster) ownObjects(ctx context.Context, prefix string) (map[string][]unstructured.Unstructured, error) {
-	resource := c.Objects.Resource(resourceOf(prefix, v1alpha1.Version, store.NamespacedResource))
+func (c *Cluster) ownObjects(ctx context.Context) (map[string][]unstructured.Unstructured, error) {
+	resource := c.Objects.Resource(store.NamespacedResource)
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
 	objects := map[string][]unstructured.Unstructured{}
 	err := list.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -57,24 +53,20 @@ func (c *Cluster) ownObjects(ctx context.Context, prefix string) (map[string][]u
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing %s: %w", store.NamespacedResource, err)
+		return nil, fmt.Errorf("listing %s: %w", store.NamespacedResource.Resource, err)
 	}
 	return objects, nil
 }
 
 // OwnTemplates reads the templates that all namespaces have of their own.
 func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (map[string][]templates.Entry, error) {
-	objects, err := c.ownObjects(ctx, compile.Prefix)
+	objects, err := c.ownObjects(ctx)
 	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
 		return nil, err
 	}
 	all := map[string][]templates.Entry{}
 	for namespace, of := range objects {
-		entries, err := store.CompileNamespace(of, compile)
-		if err != nil {
-			return nil, fmt.Errorf("compiling the templates of namespace %s itself: %w", namespace, err)
-		}
-		all[namespace] = entries
+		all[namespace] = store.CompileNamespace(of, compile)
 	}
 	return all, nil
 }

@@ -13,8 +13,8 @@ import (
 type Place struct {
 	// Kubeconfig is a file, "" for where kubectl looks. Context is one of it, "" for the current one.
 	Kubeconfig, Context string
-	// Namespace is Pillion's own, Selector tells two releases there apart.
-	Namespace, Selector string
+	// Namespace is Pillion's own.
+	Namespace string
 	// URLs are those of the admin ports of replicas, to ask instead of the pods.
 	URLs []string
 }
@@ -25,9 +25,6 @@ func (p Place) Args() string {
 	args := ""
 	if p.Namespace != injector.DefaultNamespace {
 		args += " --pillion-namespace " + rights.Word(p.Namespace)
-	}
-	if p.Selector != "" {
-		args += " --pillion-selector " + rights.Word(p.Selector)
 	}
 	return args + p.flags("--context")
 }

@@ -32,8 +32,8 @@ func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
 	if got := explained.Pods[2].Running.Remedy + explained.Pods[1].Running.Remedy + explained.Notes[0].Remedy[0]; got != "kubectl --context prod versionkubectl version" {
 		t.Error(got)
 	}
-	where := inspect.Place{Namespace: "sidecars", Selector: "a=b,c in (d)", Context: "prod"}
-	if got := where.Args(); got != " --pillion-namespace sidecars --pillion-selector 'a=b,c in (d)' --context prod" {
+	where := inspect.Place{Namespace: "sidecars", Context: "prod"}
+	if got := where.Args(); got != " --pillion-namespace sidecars --context prod" {
 		t.Error(got)
 	}
 	if got := (inspect.Place{Namespace: "pillion-system"}).Args(); got != "" {

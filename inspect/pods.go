@@ -21,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 const (
@@ -101,7 +102,6 @@ type podReport struct {
 // tally gathers a report while the pods come by.
 type tally struct {
 	of         Target
-	prefix     string
 	namespaces map[string]*namespaceReport
 	workloads  map[[3]string]*workloadReport
 	// excepted counts pods by template and exception.
@@ -116,7 +116,7 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 	if err != nil {
 		return PodsReport{}, err
 	}
-	t := tally{of: of, prefix: l.Prefix, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}, excepted: map[[2]string]int{}}
+	t := tally{of: of, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}, excepted: map[[2]string]int{}}
 	for name, ns := range namespaces {
 		if of.Template == "" && l.Compare.Registration.Calls(ns, nil) {
 			t.namespace(name, ns)
@@ -174,7 +174,7 @@ func (l *Live) Namespaces(ctx context.Context, name string) (map[string]template
 func (t *tally) namespace(name string, ns templates.Namespace) *namespaceReport {
 	row := t.namespaces[name]
 	if row == nil {
-		row = &namespaceReport{Name: name, Injection: ns.Labels[templates.InjectionLabel(t.prefix)]}
+		row = &namespaceReport{Name: name, Injection: ns.Labels[v1alpha1.InjectionLabel]}
 		t.namespaces[name] = row
 	}
 	return row

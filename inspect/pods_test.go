@@ -90,7 +90,7 @@ func statusOf(t *testing.T, pods []string, set *templates.Set, namespaces []temp
 	}
 	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), o)
 	c.Namespace = "pillion-system"
-	return c.By(inspect.Settings{Prefix: "pillion.dev", Excluded: []string{"kube-system"}, Templates: set})
+	return c.By(inspect.Settings{Excluded: []string{"kube-system"}, Templates: set})
 }
 
 func statusNamespace(name, injection, inject string) templates.Namespace {

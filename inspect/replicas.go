@@ -6,17 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/controller/usage"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
@@ -50,7 +47,7 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 	if len(found) > 0 {
 		return found, nil, nil
 	}
-	pods, err := List[corev1.Pod](ctx, c, PodsResource, c.Namespace, metav1.ListOptions{LabelSelector: c.Selector})
+	pods, err := List[corev1.Pod](ctx, c, PodsResource, c.Namespace, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, fmt.Errorf("looking for Pillion's pods in namespace %s: %w", c.Namespace, err)
 	}
@@ -61,7 +58,7 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 		case pod.Status.Phase != corev1.PodRunning:
 			notRunning = append(notRunning, fmt.Sprintf("not running: %s: %s", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": "))))
 		default:
-			port := c.adminPort(pod.Spec.Containers[own])
+			port := adminPort(pod.Spec.Containers[own])
 			found = append(found, Replica{name: pod.Name, created: pod.CreationTimestamp.Time, get: func(ctx context.Context, path string) ([]byte, error) {
 				return c.Proxy(ctx, pod.Name, port, path)
 			}})
@@ -70,20 +67,11 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 	return found, notRunning, nil
 }
 
-// DefaultAdminPort is the port of --admin-listen where nothing says another one.
+// DefaultAdminPort is the admin port where nothing says another one.
 const DefaultAdminPort = 8080
 
-// adminPort returns the port on which Pillion's container has probes, metrics and state. Where
-// neither its arguments nor its environment say another one, a file may: the container's port admin
-// tells.
-func (c *Cluster) adminPort(container corev1.Container) int {
-	if len(container.Args) > 0 {
-		served, err := c.Serve(container)
-		_, text, _ := net.SplitHostPort(served.AdminListen)
-		if port, wrong := strconv.Atoi(text); errors.Join(err, wrong) == nil && port != DefaultAdminPort {
-			return port
-		}
-	}
+// adminPort returns the port on which Pillion's container has probes, metrics and state.
+func adminPort(container corev1.Container) int {
 	for _, p := range container.Ports {
 		if p.Name == "admin" {
 			return int(p.ContainerPort)
@@ -179,7 +167,7 @@ func (c *Cluster) Replicas(ctx context.Context) ([]state.Replica, error) {
 
 // NoReplicas says where replicas were looked for.
 func NoReplicas(namespace string) string {
-	return fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s (and the labels of --pillion-selector, if given); --pillion-namespace names Pillion's namespace", namespace, Container)
+	return fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s; --pillion-namespace names Pillion's namespace", namespace, Container)
 }
 
 // Problems are lines about what is missing or fails in an installation.
@@ -201,33 +189,19 @@ func Problems(namespace string, all []state.Replica) []string {
 	return lines
 }
 
-// Warnings are lines about what does no harm now: templates that namespaces name and a replica has
-// not, and those of which it has an old version only. A namespace can name anything, so they are no
-// failure of Pillion's.
+// Warnings are lines about what does no harm now: templates of which a replica has an old version only.
 func Warnings(all []state.Replica) []string {
 	var lines []string
 	for _, a := range all {
-		var own []string
-		for name, n := range a.UnknownTemplates {
-			if name == usage.Others {
-				own = append(own, fmt.Sprintf("other templates: %d namespaces name them, and they are not there", n))
-			} else {
-				own = append(own, fmt.Sprintf("template %s: %d namespaces name it, and it is not there, so their pods are refused", name, n))
-			}
-		}
 		for _, name := range a.Broken {
-			own = append(own, fmt.Sprintf("template %s: its newest manifest cannot be used, or is gone; its log says why", name))
-		}
-		slices.Sort(own)
-		for _, line := range own {
-			lines = append(lines, fmt.Sprintf("warning: %s: %s", a.Name, line))
+			lines = append(lines, fmt.Sprintf("warning: %s: template %s: its newest version cannot be used, or is gone; its log says why", a.Name, name))
 		}
 	}
 	return lines
 }
 
 // Skew says where this program, of a version, would apply another version of a template than all
-// replicas: it brings a library of its own.
+// replicas: it compiles as its own version does.
 func Skew(all []state.Replica, set *templates.Set, version string) []string {
 	applied := map[string][]string{}
 	for _, a := range all {

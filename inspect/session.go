@@ -19,11 +19,8 @@ import (
 // Session decides about pods, by files or by a cluster.
 type Session struct {
 	// Compare injects, and compares pods that exist with new ones.
-	Compare   drift.Comparer
-	Templates *templates.Set
-	Prefix    string
-	// Values are the installer's.
-	Values     map[string]any
+	Compare    drift.Comparer
+	Templates  *templates.Set
 	Namespaces Namespaces
 	// Live is nil for a session of files.
 	Live *Live
@@ -38,7 +35,7 @@ func (l *Live) Session() *Session {
 	if set == nil {
 		set = templates.NewSet(nil)
 	}
-	return &Session{Compare: l.Compare, Templates: set, Prefix: l.Prefix, Values: l.Compile.Values, Namespaces: Namespaces{Fallback: l.Fallback}, Live: l}
+	return &Session{Compare: l.Compare, Templates: set, Namespaces: Namespaces{Fallback: l.Fallback}, Live: l}
 }
 
 // Outcome injects into the pod that is created of p, and into p.

@@ -49,7 +49,7 @@ func (r *run) patch(ctx context.Context, p Pod, dryRun bool) (before map[string]
 		if err != nil || r.stateOf(now) == "" || podOf(pod).UID != p.UID {
 			return nil, Change{}, err
 		}
-		change, why := InPlace(pod, r.statusKey(), now)
+		change, why := InPlace(pod, now)
 		if why != "" {
 			return nil, Change{}, nil
 		}

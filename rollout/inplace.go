@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Change brings a running pod to what it would get now without replacing it.
@@ -34,8 +35,8 @@ func (s Sidecar) String() string { return fmt.Sprintf("%s: %s becomes %s", s.Nam
 // be different in a new pod, there is no such change, and why says what.
 //
 // The record of the pod after the change is that of the new pod, byte for byte.
-func InPlace(pod map[string]any, statusKey string, now drift.Comparison) (change Change, why string) {
-	rec, err := record.Parse(pod, statusKey)
+func InPlace(pod map[string]any, now drift.Comparison) (change Change, why string) {
+	rec, err := record.Parse(pod)
 	switch {
 	case err != nil:
 		return Change{}, fmt.Sprintf("its record cannot be read: %v", err)
@@ -52,9 +53,8 @@ func InPlace(pod map[string]any, statusKey string, now drift.Comparison) (change
 			return Change{}, why
 		}
 	}
-	ours := record.LabelKeysOf(statusKey)
-	change.replace(pod, now.New, "annotations", func(key string) bool { return key == statusKey })
-	change.replace(pod, now.New, "labels", func(key string) bool { _, is := ours.Has(key); return is })
+	change.replace(pod, now.New, "annotations", func(key string) bool { return key == v1alpha1.StatusKey })
+	change.replace(pod, now.New, "labels", func(key string) bool { _, is := record.OwnLabel(key); return is })
 	return change, ""
 }
 

@@ -123,7 +123,7 @@ func compared(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string
 }
 
 func inPlace(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) (rollout.Change, string) {
-	return rollout.InPlace(pod, statusKey, compared(t, p, pod, set))
+	return rollout.InPlace(pod, compared(t, p, pod, set))
 }
 
 func clone(t interface{ Fatal(...any) }, object map[string]any) map[string]any {
@@ -152,7 +152,7 @@ func patched(t interface{ Fatal(...any) }, pod map[string]any, ops []patch.Opera
 }
 
 func baseOf(t interface{ Fatal(...any) }, pod map[string]any) map[string]any {
-	rec, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func withoutImagesAndRecord(t interface{ Fatal(...any) }, pod map[string]any) ma
 		}
 	}
 	delete(pod["metadata"].(map[string]any)["annotations"].(map[string]any), statusKey)
-	pod = record.LabelKeysOf(statusKey).Without(pod)
+	pod = record.WithoutLabels(pod)
 	if labels, _ := meta(pod)["labels"].(map[string]any); len(labels) == 0 {
 		delete(meta(pod), "labels")
 	}
@@ -204,7 +204,7 @@ func interfere(t *rapid.T, pod map[string]any) bool {
 	case "a mount":
 		sidecar["volumeMounts"] = []any{map[string]any{"name": "ca", "mountPath": "/etc/ssl"}}
 	case "Pillion's labels":
-		pod["metadata"] = record.LabelKeysOf(statusKey).Without(pod)["metadata"]
+		pod["metadata"] = record.WithoutLabels(pod)["metadata"]
 		if labels := meta(pod)["labels"].(map[string]any); len(labels) == 0 {
 			delete(meta(pod), "labels")
 		}
@@ -272,8 +272,8 @@ func TestWhatIsChangedInPlaceIsANewPodAndNothingElseChanges(t *testing.T) {
 			t.Fatalf("a second look says %s: %v", now.Template("shipper").State, now.Places)
 		}
 		// What a new pod has in the places that are Pillion's, this one has.
-		rec, _ := record.Parse(got, statusKey)
-		want, err := record.Parse(compared(t, p, pod, set).New, statusKey)
+		rec, _ := record.Parse(got)
+		want, err := record.Parse(compared(t, p, pod, set).New)
 		if err != nil || rec.Encode() != want.Encode() {
 			t.Fatalf("the record is\n%s\na new pod's is\n%s (%v)", rec.Encode(), want.Encode(), err)
 		}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/pillion-dev/pillion/injector/drift"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // plan says how the pods of a cluster stand at one moment.
@@ -144,10 +143,8 @@ func (r *run) unreachable(of Owner, pod map[string]any, now drift.Comparison) (w
 	if r.Mode == Restart {
 		return of.unreachable()
 	}
-	if _, why = InPlace(pod, r.statusKey(), now); why != "" {
+	if _, why = InPlace(pod, now); why != "" {
 		why = "not in place: " + why
 	}
 	return why, false
 }
-
-func (r *run) statusKey() string { return templates.StatusKey(r.Comparer.Registration.Prefix) }

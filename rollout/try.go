@@ -99,7 +99,7 @@ func (r *run) tryNew(ctx context.Context, w workload, now drift.Comparison) (why
 
 // lacks says which templates a pod that the API server returned of a dry run lacks, "" for none.
 func (r *run) lacks(now drift.Comparison, created map[string]any) string {
-	rec, err := record.Parse(created, r.statusKey())
+	rec, err := record.Parse(created)
 	if err != nil {
 		return fmt.Sprintf("its record cannot be read: %v", err)
 	}

@@ -24,9 +24,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// DefaultPrefix is the annotation prefix when [Options] have none.
-const DefaultPrefix = "pillion.dev"
-
 // ClusterSource begins the [Options.Source] of an object of the cluster; the object's
 // name follows. Errors of such a manifest name no lines, because its author has
 // another text.
@@ -34,8 +31,6 @@ const ClusterSource = "SidecarTemplate/"
 
 // Options say how to compile a manifest.
 type Options struct {
-	// Prefix is the annotation prefix. Default [DefaultPrefix].
-	Prefix string
 	// Values are the installer's values, which expressions read as values. They are
 	// JSON, and are copied.
 	Values map[string]any
@@ -53,11 +48,9 @@ type Options struct {
 
 // Template is a compiled SidecarTemplate. It is immutable.
 type Template struct {
-	name, hash, prefix string
-	// annotations begins the key of each parameter's annotation.
-	annotations string
-	spec        v1alpha1.SidecarTemplateSpec
-	scope       Scope
+	name, hash string
+	spec       v1alpha1.SidecarTemplateSpec
+	scope      Scope
 
 	availableTo, matchNamespace, matchPod labels.Selector
 	exceptions                            Exceptions
@@ -106,10 +99,7 @@ func Compile(text []byte, o Options) (*Template, []Warning, error) {
 // compileObject compiles a manifest that was read, or could not be read.
 func compileObject(object map[string]any, unreadable error, source *manifest.Source, o Options) (*Template, []Warning, error) {
 	c := &compiler{source: source}
-	t := &Template{prefix: o.Prefix}
-	if t.prefix == "" {
-		t.prefix = DefaultPrefix
-	}
+	t := &Template{}
 	if unreadable != nil {
 		c.unreadable(unreadable)
 	} else {
@@ -202,7 +192,6 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		c.problem((*manifest.Path)(nil).Fields("metadata", "name"), fmt.Sprintf("must be a DNS label: lower case letters, digits and -; got %s", show.Value(t.name)))
 		t.name = ""
 	}
-	t.annotations = t.name + "." + t.prefix + "/"
 	specAt := (*manifest.Path)(nil).Field("spec")
 	if err := c.decodeSpec(object["spec"], &t.spec, specAt); err != nil {
 		c.problem(specAt, "cannot be read: "+show.Plain(err.Error()))
@@ -247,10 +236,8 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 
 // header checks everything but the spec and the status. Pillion writes the status.
 func (c *compiler) header(object map[string]any, t *Template) {
-	// The CRD's group follows the prefix. The library's templates keep the default
-	// group under every prefix.
-	if own := t.prefix + "/" + v1alpha1.Version; object["apiVersion"] != v1alpha1.APIVersion && object["apiVersion"] != own {
-		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("must be %s; got %s", own, shownAny(object["apiVersion"])))
+	if object["apiVersion"] != v1alpha1.APIVersion {
+		c.problem((*manifest.Path)(nil).Field("apiVersion"), fmt.Sprintf("must be %s; got %s", v1alpha1.APIVersion, shownAny(object["apiVersion"])))
 	}
 	metadata, _ := object["metadata"].(map[string]any)
 	switch object["kind"] {
@@ -388,7 +375,7 @@ func (c *compiler) namespaceSelector(t *Template, s *metav1.LabelSelector, at *m
 	selector := c.selector(s, at)
 	requirements, _ := selector.Requirements()
 	for _, r := range requirements {
-		if key := r.Key(); key == RequiredLabel(t.prefix) || key == InjectionLabel(t.prefix) {
+		if key := r.Key(); key == v1alpha1.RequiredLabel || key == v1alpha1.InjectionLabel {
 			c.problem(at, "selects by "+r.Key()+", a label that Pillion sets itself; select by a label of your own")
 		}
 	}
@@ -428,7 +415,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 			reported[name] = true
 		}
 	}
-	of := param.Template{Name: t.name, Prefix: t.annotations, Required: t.spec.Required, Values: values, Patterns: c.regexps}
+	of := param.Template{Name: t.name, Required: t.spec.Required, Patterns: c.regexps}
 	t.parameters = param.Compile(of, t.spec.Parameters, at, func(at *manifest.Path, message string) {
 		if !reported[at.String()] {
 			c.problem(at, message)

@@ -398,16 +398,16 @@ func TestSelectors(t *testing.T) {
 }
 
 func TestParametersAreToldAsATeamMeetsThem(t *testing.T) {
-	tmpl := compiledWith(t, read(t, "fluent-bit.yaml"), Options{Prefix: "sidecars.example.com"})
+	tmpl := compiledWith(t, read(t, "fluent-bit.yaml"), Options{})
 	got := map[string]string{}
 	for _, p := range tmpl.Parameters() {
 		got[p.Annotation] = fmt.Sprintf("%s by %v", p.Allowed, p.SetBy)
 	}
 	for annotation, want := range map[string]string{
-		"fluent-bit.sidecars.example.com/image":      "an image reference such as registry.example.com/team/app:1.2 by [Namespace]",
-		"fluent-bit.sidecars.example.com/log-level":  "one of error, warn, info, debug by [Namespace Pod]",
-		"fluent-bit.sidecars.example.com/memory":     "a quantity such as 64Mi or 100m, at most 512Mi by [Namespace Pod]",
-		"fluent-bit.sidecars.example.com/output.KEY": "one annotation for each key, its value text by [Namespace Pod]",
+		"fluent-bit.pillion.dev/image":      "an image reference such as registry.example.com/team/app:1.2 by [Namespace]",
+		"fluent-bit.pillion.dev/log-level":  "one of error, warn, info, debug by [Namespace Pod]",
+		"fluent-bit.pillion.dev/memory":     "a quantity such as 64Mi or 100m, at most 512Mi by [Namespace Pod]",
+		"fluent-bit.pillion.dev/output.KEY": "one annotation for each key, its value text by [Namespace Pod]",
 	} {
 		if got[annotation] != want {
 			t.Errorf("%s: %q, want %q", annotation, got[annotation], want)
@@ -484,21 +484,11 @@ func TestErrorsOfALaterDocumentHaveTheFilesLines(t *testing.T) {
 	}
 }
 
-func TestTheGroupOfAManifestMayFollowThePrefix(t *testing.T) {
+func TestTheGroupOfAManifestIsPillions(t *testing.T) {
 	const rest = "\nkind: SidecarTemplate\nmetadata: {name: t}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
-	for _, c := range []struct {
-		prefix, version string
-		good            bool
-	}{
-		{"", "pillion.dev/v1alpha1", true},
-		{"side.example.com", "side.example.com/v1alpha1", true},
-		{"side.example.com", "pillion.dev/v1alpha1", true}, // the library's
-		{"", "side.example.com/v1alpha1", false},
-		{"side.example.com", "side.example.com/v1", false},
-	} {
-		_, _, err := Compile([]byte("apiVersion: "+c.version+rest), Options{Prefix: c.prefix})
-		if (err == nil) != c.good {
-			t.Errorf("prefix %q, apiVersion %s: %v", c.prefix, c.version, err)
+	for version, good := range map[string]bool{"pillion.dev/v1alpha1": true, "side.example.com/v1alpha1": false, "pillion.dev/v1": false} {
+		if _, _, err := Compile([]byte("apiVersion: "+version+rest), Options{}); (err == nil) != good {
+			t.Errorf("apiVersion %s: %v", version, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // filesVolume ends the name of the volume that has a template's files; the template's name
@@ -48,7 +49,7 @@ func (f *Files) Bytes() int {
 
 // fileKeys begins the keys of the annotations that have a template's files. A template's name
 // has no dot, so no parameter's key begins like this.
-func (t *Template) fileKeys() string { return t.name + ".files." + t.prefix + "/" }
+func (t *Template) fileKeys() string { return v1alpha1.OfTemplate(t.name + ".files") }
 
 // files compiles spec.files.
 func (c *compiler) files(t *Template, at *manifest.Path) {

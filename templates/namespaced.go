@@ -81,84 +81,71 @@ func Work(text []byte) int64 {
 	return int64(min(n, expression.MaxExpressions)) * WorkPerExpression
 }
 
-// What the templates of one namespace may be: each spec's bytes as JSON, and the [Cost] of all.
-const (
-	maxNamespacedBytes = 64 << 10
-	MaxNamespaceCost   = 2 << 20
-)
+// maxNamespacedBytes bounds the spec of a NamespacedSidecarTemplate, as JSON.
+const maxNamespacedBytes = 64 << 10
 
-// TooLarge returns why the spec of a NamespacedSidecarTemplate, as JSON, is larger than it may be, or
-// nil.
+// TooLarge returns why the spec of a NamespacedSidecarTemplate, as JSON, is larger than it may be, or nil.
 func TooLarge(spec []byte) error {
-	switch {
-	case len(spec) > maxNamespacedBytes:
+	if len(spec) > maxNamespacedBytes {
 		return fmt.Errorf("the spec has %d bytes as JSON, and may have %d; split the template", len(spec), maxNamespacedBytes)
-	case Cost(spec) > MaxNamespaceCost:
-		return fmt.Errorf("the spec has more expressions than the templates of a namespace may have, which are some %d; say in a variable once what many places say", MaxNamespaceCost/WorkPerExpression)
 	}
 	return nil
 }
 
-// NamespaceRoom is what templates of one namespace have taken of what they may be together. The zero
-// value is for a namespace without any.
-type NamespaceRoom struct {
-	templates int
-	cost      int64
-}
-
-// Take counts a template more, by its spec as JSON, or returns why it finds no room.
-func (r *NamespaceRoom) Take(spec []byte) error {
-	if r.templates++; r.templates > MaxInNamespace {
-		return fmt.Errorf("is one too many: a namespace may have %d templates of its own; put two into one, or delete one", MaxInNamespace)
-	}
-	if err := TooLarge(spec); err != nil {
-		return err
-	}
-	cost := Cost(spec)
-	if r.cost+cost > MaxNamespaceCost {
-		return fmt.Errorf("finds no room beside the other templates of the namespace, which may have some %d expressions together; say in a variable once what many places say", MaxNamespaceCost/WorkPerExpression)
-	}
-	r.cost += cost
-	return nil
-}
-
-// maxDemandBytes bounds what is kept of a spec that is out of force.
+// maxDemandBytes bounds what is left of a spec that is out of force.
 const maxDemandBytes = 8 << 10
 
-// WithoutRoom returns an error for a template that is out of force, though it compiles. It knows
-// which pods want the template, and keeps nothing else of it.
-func (t *Template) WithoutRoom(why string) *CompileError {
-	return &CompileError{Template: t.name, Scope: t.scope, Problems: []Problem{{Message: why}}, Broken: t.demand()}
-}
-
-// WithoutRoom is [Template.WithoutRoom] for the spec, as JSON, of a NamespacedSidecarTemplate that is
-// too expensive to be compiled. Of the spec it reads only which pods want the template.
-func WithoutRoom(namespace, name string, spec []byte, why string, o Options) *CompileError {
-	unknown := &CompileError{Template: name, Scope: Scope{Namespaced: true, Namespace: namespace}, Problems: []Problem{{Message: why}}}
+// Demand returns what of a spec, as JSON, says which pods want the template, as a spec that injects nothing. It is
+// nil if that cannot be read, or is too long.
+func Demand(spec []byte) []byte {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(spec, &all) != nil {
-		return unknown
+		return nil
 	}
-	demand := map[string]json.RawMessage{"inject": json.RawMessage("{}")}
-	for _, field := range []string{"match", "injectByDefault", "suspend", "onError"} {
-		if value, ok := all[field]; ok {
-			demand[field] = value
-		}
-	}
-	manifest, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.NamespacedKind,
-		"metadata": map[string]any{"name": name, "namespace": namespace}, "spec": demand,
+	maps.DeleteFunc(all, func(field string, _ json.RawMessage) bool {
+		return !slices.Contains([]string{"match", "injectByDefault", "suspend", "onError"}, field)
 	})
-	if err != nil || len(manifest) > maxDemandBytes {
-		return unknown
+	all["inject"] = json.RawMessage("{}")
+	demand, err := json.Marshal(all)
+	if err != nil || len(demand) > maxDemandBytes {
+		return nil
 	}
-	t, _, err := Compile(manifest, o)
+	return demand
+}
+
+// ManifestOf returns the manifest of an object of the cluster, as JSON. A template of the cluster has no namespace.
+func ManifestOf(namespace, name string, spec []byte) []byte {
+	object := map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]string{"name": name}, "spec": json.RawMessage(spec)}
+	if namespace != "" {
+		object["kind"], object["metadata"] = v1alpha1.NamespacedKind, map[string]string{"name": name, "namespace": namespace}
+	}
+	if spec == nil {
+		delete(object, "spec")
+	}
+	manifest, err := json.Marshal(object)
+	if err != nil {
+		panic(fmt.Sprintf("templates: writing a spec that is JSON: %v", err))
+	}
+	return manifest
+}
+
+// OutOfForce returns an error for a manifest (JSON) that is not compiled for a reason. It knows which pods want the
+// template, and keeps nothing else of it.
+func OutOfForce(manifest []byte, why string, o Options) *CompileError {
+	var object struct {
+		Metadata struct{ Namespace, Name string } `json:"metadata"`
+		Spec     json.RawMessage                  `json:"spec"`
+	}
+	_ = json.Unmarshal(manifest, &object) // without a spec nothing is known
+	name, namespace := object.Metadata.Name, object.Metadata.Namespace
+	refusal := &CompileError{Source: o.Source, Template: name, Scope: Scope{Namespaced: namespace != "", Namespace: namespace}, Problems: []Problem{{Message: why}}}
+	t, _, err := Compile(ManifestOf(namespace, name, Demand(object.Spec)), o)
 	var mistakes *CompileError
 	switch {
 	case err == nil:
-		return t.WithoutRoom(why)
+		refusal.Broken = t.demand()
 	case errors.As(err, &mistakes):
-		unknown.Broken = mistakes.Broken
+		refusal.Broken = mistakes.Broken
 	}
-	return unknown
+	return refusal
 }

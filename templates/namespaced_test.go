@@ -1,9 +1,7 @@
 package templates
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -72,36 +70,4 @@ func TestATenantsTemplateIsBoundedBeforeItIsCompiled(t *testing.T) {
 			t.Errorf("%s: %v", spec, err)
 		}
 	}
-}
-
-// worstTwenty returns the twenty templates of one namespace that take longest to compile of those
-// that are allowed.
-func worstTwenty() [][]byte {
-	var all [][]byte
-	for i := range MaxInNamespace {
-		var variables []string
-		for v := range 3 {
-			expr := "[" + strings.Repeat("[].map(a,a),", 84) + fmt.Sprintf("[%d]]", v)
-			variables = append(variables, fmt.Sprintf(`{"name":"v%d","expression":"dyn(%s)"}`, v, expr))
-		}
-		all = append(all, []byte(`{"parameters":[{"name":"p","type":"string","pattern":"(a?){`+fmt.Sprint(240+i%2)+`}"}],"variables":[`+strings.Join(variables, ",")+`],"inject":{"metadata":{"annotations":{"a":"b"}}}}`))
-	}
-	return all
-}
-
-func BenchmarkTheWorstTemplatesOfANamespace(b *testing.B) {
-	var cost int64
-	all := worstTwenty()
-	for _, spec := range all {
-		cost += Cost(spec)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		for _, spec := range all {
-			if _, _, err := Compile(ofKind(true, string(bytes.Clone(spec))), Options{Source: NamespacedSource + "shop/t"}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.ReportMetric(float64(cost)/MaxNamespaceCost, "ofcost")
 }

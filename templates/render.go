@@ -250,7 +250,7 @@ func (r *renderer) checkReserved(f *fragment.Node) error {
 // template's part of it.
 func (t *Template) isReserved(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
-	return ok && (domain == t.prefix || strings.HasSuffix(domain, "."+t.prefix))
+	return ok && (domain == v1alpha1.Group || strings.HasSuffix(domain, "."+v1alpha1.Group))
 }
 
 // error turns an error of the tree into one of [Template.Render]'s.

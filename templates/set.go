@@ -16,9 +16,6 @@ type Entry struct {
 	Name string
 	// Namespace is that of a NamespacedSidecarTemplate, empty for a template of the cluster.
 	Namespace string
-	// Source is the file or object that the name belongs to, as in
-	// [Options.Source]. Empty if it is not known.
-	Source string
 	// Template is the last good version, or nil if none is known.
 	Template *Template
 	// Previous is the good version before Template, nil for none. It counts for the verification of pods for
@@ -163,15 +160,6 @@ func (s *Set) In(namespace string) *Set {
 	all := slices.Concat(s.entries, own)
 	slices.SortStableFunc(all, compareEntries)
 	return &Set{entries: all, canaries: s.canaries, own: func(string) []Entry { return nil }}
-}
-
-// ErrUnread is the [Entry.Err] of a template of a namespace that exists and was not read yet.
-var ErrUnread = errors.New("it has not been read yet; create the pod again in some seconds")
-
-// Unread reports whether the set has templates that were not read yet, so that it is not known which pods they
-// are for.
-func (s *Set) Unread() bool {
-	return slices.ContainsFunc(s.entries, func(e Entry) bool { return errors.Is(e.Err, ErrUnread) })
 }
 
 // Namespaced returns the templates of namespaces that [NewSet] was given, by namespace, then name.

@@ -30,7 +30,7 @@ func TestAClientReadsTheCodeOfEachAnswer(t *testing.T) {
 			t.Errorf("%s: the refusal has the code %q (%v), want %s: %+v", annotations, got, ok, want, r.Result)
 		}
 	}
-	refused := judgeTemplate(t, "", "CREATE", mistaken(t, ""), nil)
+	refused := judgeTemplate(t, "CREATE", mistaken(t, ""), nil)
 	if got, ok := reason.OfRefusal(webhookerrors.ToStatusErr("templates.pillion.dev", refused.Result)); got != reason.TemplateInvalid || !ok {
 		t.Errorf("the guard's refusal has the code %q (%v): %+v", got, ok, refused.Result)
 	}

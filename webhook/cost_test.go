@@ -22,10 +22,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 )
 
 // BenchmarkCost compares what a review costs with what it costs a webhook that does the
@@ -130,8 +130,8 @@ func libraryAnd(tb testing.TB, others int) *templates.Set {
 		}
 		entries = append(entries, templates.Entry{Name: t.Name(), Template: t})
 	}
-	for _, name := range library.Names() {
-		manifest, err := library.Get(name, nil)
+	for _, name := range charts.Names() {
+		manifest, err := charts.Template(name)
 		if err != nil {
 			tb.Fatal(err)
 		}

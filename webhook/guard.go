@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pillion-dev/pillion/controller/usage"
+	apiversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
@@ -21,9 +22,9 @@ import (
 )
 
 // GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces, Problems, Workloads, Namespaced and Mirrors.
+// ExcludedNamespaces, Problems and Namespaced.
 type GuardOptions struct {
-	// Compile has the prefix and the installer's values.
+	// Compile has the installer's values.
 	Compile templates.Options
 	// ExcludedNamespaces are those that Pillion keeps out of.
 	ExcludedNamespaces []string
@@ -34,19 +35,15 @@ type GuardOptions struct {
 	Templates func() *templates.Set
 	// Namespaces are those that are known. The maps of one hold until the next one.
 	Namespaces func() iter.Seq[templates.Namespace]
-	// Workloads returns the workloads and pods that name a template; with byDefault also those
-	// that ask by "true". It ends with its context. Nil where they may not be read.
-	Workloads func(ctx context.Context, template string, byDefault bool) usage.Found
 	// Namespaced returns how many NamespacedSidecarTemplates a namespace has, as far as that is known.
 	// Nil: they are not served.
 	Namespaced func(namespace string) int
-	// Mirrors says that the templates that the cluster has no objects of have mirrors there, which
-	// this process writes. Its own writes must not be sent to the guard.
-	Mirrors bool
+	// Version is that of this program.
+	Version string
 }
 
-// A template that is written waits for the API server's judgement of sample pods, and one that is deleted
-// for the cluster's workloads: waitTime at most, and answerTime less than the API server waits.
+// A template that is written waits for the API server's judgement of sample pods: waitTime at most, and answerTime
+// less than the API server waits.
 const (
 	waitTime   = 3 * time.Second
 	answerTime = time.Second
@@ -54,22 +51,20 @@ const (
 
 type guard struct {
 	options GuardOptions
-	// prefix is the annotation prefix and the API group of the SidecarTemplates.
-	prefix string
 }
 
 // NewGuard returns the webhook that refuses bad SidecarTemplates, with the messages
 // of lint, and the deletion of SidecarTemplates in use.
 func NewGuard(o GuardOptions) Webhook {
-	return guard{options: o, prefix: cmp.Or(o.Compile.Prefix, templates.DefaultPrefix)}
+	return guard{options: o}
 }
 
 func (guard) Name() string { return "guard" }
 
 func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	namespaced := r.Kind.Kind == v1alpha1.NamespacedKind
-	if !namespaced && r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != g.prefix {
-		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), g.prefix)
+	if !namespaced && r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != v1alpha1.Group {
+		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), v1alpha1.Group)
 	}
 	// What compiles is the spec, and not the copy of it that kubectl keeps in an annotation. An object
 	// that cannot be read is refused below.
@@ -90,7 +85,7 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 		if namespaced {
 			return Allowed(), nil // those who ask for it are the namespace's own
 		}
-		return g.delete(ctx, r)
+		return g.delete(r)
 	}
 	return Allowed(), nil
 }
@@ -102,43 +97,28 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	if r.Operation == "CREATE" {
-		if answer, ok := g.createReadOnly(object); ok {
-			return answer, nil
-		}
-	}
 	if r.Operation == "UPDATE" {
-		old, oldSpec, err := readObject(r.OldObject, v1alpha1.Kind)
+		_, oldSpec, err := readObject(r.OldObject, v1alpha1.Kind)
 		if err != nil {
 			return Response{}, err
 		}
-		same, err := sameJSON(oldSpec, spec)
-		if err != nil {
-			return Response{}, err
-		}
-		if answer, ok := g.updateReadOnly(old, object, same); ok {
-			return answer, nil
-		}
-		if same {
-			return Allowed(), nil
+		if same, err := sameJSON(oldSpec, spec); err != nil || same {
+			return Allowed(), err
 		}
 	}
 	options := g.options.Compile
 	options.Source = templates.ClusterSource + object.Name
 	t, warnings, mistakes := g.compile(ctx, r.Object, options)
 	if mistakes != nil {
-		return invalidTemplate(*mistakes), nil
+		return g.invalid(object, *mistakes), nil
 	}
 	set := g.options.Templates()
 	if _, canary := t.Canary(); canary && r.Operation == "UPDATE" {
-		if e, ok := set.Get(object.Name); ok && e.Source == options.Source {
-			if answer, refused := g.becomesCanary(ctx, object, e); refused {
+		if e, ok := set.Get(object.Name); ok {
+			if answer, refused := g.becomesCanary(object, e); refused {
 				return answer, nil
 			}
 		}
-	}
-	if e, ok := set.Find(object.Name); ok && e.Source != "" && e.Source != options.Source {
-		warnings = append(warnings, fmt.Sprintf("the name %s is taken by %s, which is in force; this object has no effect", object.Name, e.Source))
 	}
 	return Allowed(append(warnings, canaryWarnings(set, t)...)...), nil
 }
@@ -179,6 +159,24 @@ func canaryWarnings(set *templates.Set, t *templates.Template) []string {
 	return []string{fmt.Sprintf("the canary %s selects no pods: %v", t.Name(), c.Unusable)}
 }
 
+// invalid answers for a template with mistakes. It only warns of one that is labelled with a newer version of Pillion:
+// during an upgrade the replicas that are about to be replaced do not know what is new, and keep the last good version.
+func (g guard) invalid(object *objectMeta, mistakes templates.CompileError) Response {
+	label := object.Labels.value[v1alpha1.VersionLabel]
+	if !isNewer(label, g.options.Version) {
+		return invalidTemplate(mistakes)
+	}
+	mistakes.Source = ""
+	return Allowed(fmt.Sprintf("%s is for Pillion %s, and this replica is of version %s, which keeps the last good version. It says: %v", object.Name, label, g.options.Version, &mistakes))
+}
+
+// isNewer reports whether a version is newer than another one, as far as both are known.
+func isNewer(a, b string) bool {
+	x, err := apiversion.ParseGeneric(a)
+	y, wrong := apiversion.ParseGeneric(b)
+	return errors.Join(err, wrong) == nil && y.LessThan(x)
+}
+
 // invalidTemplate refuses a template for its mistakes.
 func invalidTemplate(mistakes templates.CompileError) Response {
 	mistakes.Source = "" // kubectl names the object already
@@ -211,67 +209,37 @@ func decodeAny(raw []byte) (any, error) {
 
 // delete answers for the deletion of a template. Without the template, pods that ask
 // for it are refused, and if it is required, pods go without it.
-func (g guard) delete(ctx context.Context, r *Review) (Response, error) {
+func (g guard) delete(r *Review) (Response, error) {
 	object, _, err := readObject(r.OldObject, v1alpha1.Kind)
 	if err != nil {
 		return Response{}, err
 	}
-	name, key := object.Name, g.prefix+"/allow-delete"
-	if templates.IsMirror(g.prefix, object.Labels.value) {
-		return g.deleteReadOnly(object), nil
-	}
-	if value, ok := object.Annotations.value[key]; ok && value != "false" {
+	entry, ok := g.options.Templates().Get(object.Name)
+	if !ok || g.mayDelete(object) {
 		return Allowed(), nil
 	}
-	entry, ok := g.options.Templates().Get(name)
-	if !ok || entry.Source != "" && entry.Source != templates.ClusterSource+name {
-		return Allowed(), nil // pods get another template by that name, or none
-	}
-	why, unread := g.uses(ctx, entry)
+	why := g.uses(entry)
 	if len(why) == 0 {
-		if len(unread) > 0 {
-			return Allowed("not looked at, and pods may name " + name + ": " + strings.Join(unread, ", ")), nil
-		}
 		return Allowed(), nil
 	}
-	resource := "sidecartemplates." + g.prefix
-	return refused(reason.TemplateInUse, fmt.Sprintf(`the SidecarTemplate %s is in use: %s. To have it injected nowhere, and no pod refused: kubectl patch %s %s --type=merge -p '{"spec":{"suspend":true}}'. To delete it nevertheless: kubectl annotate %s %s %s=true`,
-		name, strings.Join(why, "; "), resource, name, resource, name, key)), nil
+	// The chart refuses an upgrade with the same words.
+	return refused(reason.TemplateInUse, fmt.Sprintf(`the SidecarTemplate %[1]s is in use: %[2]s. To have it injected nowhere, and no pod refused: kubectl patch sidecartemplate %[1]s --type=merge -p '{"spec":{"suspend":true}}'. To delete it nevertheless: kubectl annotate sidecartemplate %[1]s %[3]s=true`,
+		object.Name, strings.Join(why, "; "), v1alpha1.AllowDeleteKey)), nil
+}
+
+// mayDelete reports whether an object says that it may be deleted though it is in use.
+func (g guard) mayDelete(object *objectMeta) bool {
+	value, ok := object.Annotations.value[v1alpha1.AllowDeleteKey]
+	return ok && value != "false"
 }
 
 // becomesCanary refuses an edit by which a template in use becomes a canary: pods cannot ask for one.
-func (g guard) becomesCanary(ctx context.Context, object *objectMeta, entry templates.Entry) (Response, bool) {
-	if value, ok := object.Annotations.value[g.prefix+"/allow-delete"]; ok && value != "false" {
-		return Response{}, false
-	}
-	why, _ := g.uses(ctx, entry)
-	if len(why) == 0 {
+func (g guard) becomesCanary(object *objectMeta, entry templates.Entry) (Response, bool) {
+	why := g.uses(entry)
+	if len(why) == 0 || g.mayDelete(object) {
 		return Response{}, false
 	}
 	return refused(reason.TemplateInUse, fmt.Sprintf("the SidecarTemplate %s is in use, and pods cannot ask for a canary: %s. Leave it as it is, and give the canary another metadata.name", entry.Name, strings.Join(why, "; "))), true
-}
-
-// uses says what uses a template of the cluster, and what could not be looked at.
-func (g guard) uses(ctx context.Context, entry templates.Entry) (why, unread []string) {
-	why = g.usedBy(entry.Name, entry)
-	found := g.workloads(ctx, entry.Name, entry.InjectByDefault())
-	if found.Total > 0 {
-		why = append(why, fmt.Sprintf("named by %s, so their new pods would not get what they ask for", show.SomeOf(found.Names, mostListed, found.Total)))
-	}
-	if len(why) > 0 && len(found.Unread) > 0 {
-		why = append(why, "not looked at: "+strings.Join(found.Unread, ", "))
-	}
-	return why, found.Unread
-}
-
-// workloads returns what names the template, as far as there is time to read it.
-func (g guard) workloads(ctx context.Context, name string, byDefault bool) usage.Found {
-	if g.options.Workloads == nil {
-		return usage.Found{Unread: []string{"workloads and pods (rbac.readWorkloads is off)"}}
-	}
-	ctx, cancel := limited(ctx)
-	defer cancel()
-	return g.options.Workloads(ctx, name, byDefault)
 }
 
 // limited returns a context that ends soon enough for an answer.
@@ -283,20 +251,22 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, limit)
 }
 
-// usedBy says why namespaces need the template. It is empty if they do not.
-func (g guard) usedBy(name string, entry templates.Entry) []string {
+// uses says why namespaces need the template. It is empty if they do not.
+func (g guard) uses(entry templates.Entry) []string {
 	var why []string
 	if entry.Required() {
 		why = append(why, "it is required (spec.required), and pods would go without it")
 	}
-	injectKey, byDefault := templates.InjectKey(g.prefix), entry.InjectByDefault()
-	rules := usage.Rules{Prefix: g.prefix, Excluded: g.options.ExcludedNamespaces}
+	injectKey, registration := v1alpha1.InjectKey, entries.Registration{Excluded: g.options.ExcludedNamespaces}
 	var named, asked []string
 	for ns := range g.options.Namespaces() {
-		switch ask := rules.Asks(ns); {
-		case ask.Mode == policy.Names && slices.Contains(ask.Names, name):
+		value, ok := ns.Annotations[injectKey]
+		ask, err := policy.ParseAsk(value, ok, policy.Namespace)
+		switch {
+		case err != nil || registration.KeepsOut(ns):
+		case ask.Mode == policy.Names && slices.Contains(ask.Names, entry.Name):
 			named = append(named, ns.Name)
-		case ask.Mode == policy.Default && byDefault:
+		case ask.Mode == policy.Default && entry.InjectByDefault():
 			asked = append(asked, ns.Name)
 		}
 	}

@@ -15,9 +15,8 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/controller/usage"
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
@@ -50,30 +49,23 @@ func mistaken(t *testing.T, annotations string) map[string]any {
 	return object
 }
 
-// judgeTemplate sends a review to the guard; source is whose the name shipper is.
-func judgeTemplate(t *testing.T, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
+// judgeTemplate sends a review to the guard.
+func judgeTemplate(t *testing.T, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
 	t.Helper()
-	return judgeWith(t, func(context.Context, string, bool) usage.Found { return usage.Found{} }, source, operation, object, old, ns...)
-}
-
-// judgeWith is judgeTemplate in a cluster with workloads.
-func judgeWith(t *testing.T, workloads func(context.Context, string, bool) usage.Found, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
-	t.Helper()
-	return judgeBy(t, GuardOptions{Workloads: workloads}, source, operation, object, old, ns...)
+	return judgeBy(t, GuardOptions{}, operation, object, old, ns...)
 }
 
 // judgeBy is judgeTemplate by a guard with options, of which it fills in what is missing.
-func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
+func judgeBy(t *testing.T, o GuardOptions, operation string, object, old map[string]any, ns ...templates.Namespace) *admissionv1.AdmissionResponse {
 	t.Helper()
 	compiled := templatestest.Compile(t, strings.Replace(guarded, "ANNOTATIONS", "", 1))
 	guard := newFixture(t, nil).Handler(NewGuard(GuardOptions{
-		Mirrors:            o.Mirrors,
+		Version:            o.Version,
 		ExcludedNamespaces: []string{"kube-system"},
 		Templates: func() *templates.Set {
-			return templates.NewSet([]templates.Entry{{Name: "shipper", Source: source, Template: compiled}})
+			return templates.NewSet([]templates.Entry{{Name: "shipper", Template: compiled}})
 		},
 		Namespaces: func() iter.Seq[templates.Namespace] { return slices.Values(ns) },
-		Workloads:  o.Workloads,
 		Problems: func(ctx context.Context, _ templates.Document, compiled *templates.Template) ([]templates.Problem, error) {
 			if end, ok := ctx.Deadline(); !ok || time.Until(end) > waitTime {
 				t.Errorf("the API server is waited for until %s", end)
@@ -110,11 +102,11 @@ func judgeBy(t *testing.T, o GuardOptions, source, operation string, object, old
 }
 
 func TestABadTemplateIsRefusedWithLintsOwnWords(t *testing.T) {
-	got := judgeTemplate(t, "", "CREATE", mistaken(t, ""), nil)
+	got := judgeTemplate(t, "CREATE", mistaken(t, ""), nil)
 	if got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.ordr: unknown field; did you mean order?\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
 		t.Errorf("answer %+v", got.Result)
 	}
-	if got := judgeTemplate(t, "", "CREATE", guardedObject(t, ""), nil); !got.Allowed || len(got.Warnings) != 0 {
+	if got := judgeTemplate(t, "CREATE", guardedObject(t, ""), nil); !got.Allowed || len(got.Warnings) != 0 {
 		t.Errorf("a good template: %+v", got)
 	}
 }
@@ -122,7 +114,7 @@ func TestABadTemplateIsRefusedWithLintsOwnWords(t *testing.T) {
 func TestEveryMistakeOfATemplateIsInTheRefusal(t *testing.T) {
 	object := mistaken(t, "")
 	object["spec"].(map[string]any)["onError"] = "Ignore"
-	got := judgeTemplate(t, "", "UPDATE", object, guardedObject(t, ""))
+	got := judgeTemplate(t, "UPDATE", object, guardedObject(t, ""))
 	if got.Allowed || !strings.Contains(got.Result.Message, "spec.ordr") || !strings.Contains(got.Result.Message, "spec.onError") {
 		t.Errorf("answer %+v", got.Result)
 	}
@@ -131,24 +123,17 @@ func TestEveryMistakeOfATemplateIsInTheRefusal(t *testing.T) {
 func TestATemplateThatNoPodIsAcceptedWithIsRefused(t *testing.T) {
 	object := guardedObject(t, "")
 	object["spec"].(map[string]any)["description"] = "refused"
-	if got := judgeTemplate(t, "", "CREATE", object, nil); got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.inject: no pod is accepted\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
+	if got := judgeTemplate(t, "CREATE", object, nil); got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.inject: no pod is accepted\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
 		t.Errorf("answer %+v", got.Result)
 	}
-	if got := judgeTemplate(t, "", "UPDATE", object, object); !got.Allowed {
+	if got := judgeTemplate(t, "UPDATE", object, object); !got.Allowed {
 		t.Errorf("an update of its metadata: %+v", got.Result)
 	}
 }
 
 func TestMetadataOfABadTemplateMayBeChanged(t *testing.T) {
-	if got := judgeTemplate(t, "", "UPDATE", mistaken(t, "a: b"), mistaken(t, "")); !got.Allowed {
+	if got := judgeTemplate(t, "UPDATE", mistaken(t, "a: b"), mistaken(t, "")); !got.Allowed {
 		t.Errorf("answer %+v", got.Result)
-	}
-}
-
-func TestATemplateWhoseNameAFileHasIsAdmittedWithAWarning(t *testing.T) {
-	got := judgeTemplate(t, "library/shipper", "CREATE", guardedObject(t, ""), nil)
-	if !got.Allowed || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "is taken by library/shipper") {
-		t.Errorf("answer %+v", got)
 	}
 }
 
@@ -156,26 +141,45 @@ func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
 	namespace := func(name, value string) templates.Namespace {
 		return templates.Namespace{Name: name, Annotations: map[string]string{"pillion.dev/inject": value}}
 	}
-	own := templates.ClusterSource + "shipper"
 	for _, c := range []struct {
-		why, source, annotations string
-		namespaces               []templates.Namespace
-		want                     string
+		why, annotations string
+		namespaces       []templates.Namespace
+		want             string
 	}{
-		{"nobody asks for it", own, "", []templates.Namespace{namespace("a", "other"), namespace("b", "false"), {Name: "c"}}, ""},
-		{"a namespace names it", own, "", []templates.Namespace{namespace("a", "other, shipper")}, "named by pillion.dev/inject in the namespace a, so their pods would be refused"},
-		{"a namespace asks for the defaults", own, "", []templates.Namespace{namespace("a", "true")}, `"true" means in the namespace a`},
-		{"many namespaces name it", own, "", []templates.Namespace{namespace("g", "shipper"), namespace("b", "shipper"), namespace("c", "shipper"), namespace("d", "shipper"), namespace("e", "shipper"), namespace("f", "shipper"), namespace("a", "shipper"),
+		{"nobody asks for it", "", []templates.Namespace{namespace("a", "other"), namespace("b", "false"), {Name: "c"}}, ""},
+		{"a namespace names it", "", []templates.Namespace{namespace("a", "other, shipper")}, "named by pillion.dev/inject in the namespace a, so their pods would be refused"},
+		{"a namespace asks for the defaults", "", []templates.Namespace{namespace("a", "true")}, `"true" means in the namespace a`},
+		{"many namespaces name it", "", []templates.Namespace{namespace("g", "shipper"), namespace("b", "shipper"), namespace("c", "shipper"), namespace("d", "shipper"), namespace("e", "shipper"), namespace("f", "shipper"), namespace("a", "shipper"),
 			namespace("l", "shipper"), namespace("k", "shipper"), namespace("j", "shipper"), namespace("i", "shipper"), namespace("h", "shipper")}, "in the namespaces a, b, c, d, e, f, g, h, i, j and 2 more"},
-		{"an excluded namespace names it", own, "", []templates.Namespace{namespace("kube-system", "shipper")}, ""},
-		{"the annotation allows it", own, `pillion.dev/allow-delete: ""`, []templates.Namespace{namespace("a", "shipper")}, ""},
-		{"the annotation says false", own, `pillion.dev/allow-delete: "false"`, []templates.Namespace{namespace("a", "shipper")}, "kubectl annotate sidecartemplates.pillion.dev shipper pillion.dev/allow-delete=true"},
-		{"a file has the name", "library/shipper", "", []templates.Namespace{namespace("a", "shipper")}, ""},
+		{"an excluded namespace names it", "", []templates.Namespace{namespace("kube-system", "shipper")}, ""},
+		{"the annotation allows it", `pillion.dev/allow-delete: ""`, []templates.Namespace{namespace("a", "shipper")}, ""},
+		{"the annotation says false", `pillion.dev/allow-delete: "false"`, []templates.Namespace{namespace("a", "shipper")}, "kubectl annotate sidecartemplate shipper pillion.dev/allow-delete=true"},
 	} {
-		got := judgeTemplate(t, c.source, "DELETE", nil, guardedObject(t, c.annotations), c.namespaces...)
+		got := judgeTemplate(t, "DELETE", nil, guardedObject(t, c.annotations), c.namespaces...)
 		if got.Allowed != (c.want == "") || c.want != "" && (!strings.Contains(got.Result.Message, c.want) || !strings.HasSuffix(got.Result.Message, "(TemplateInUse)")) {
 			t.Errorf("%s: %v %+v", c.why, got.Allowed, got.Result)
 		}
+	}
+}
+
+// During an upgrade the replicas that are about to be replaced do not know what is new.
+func TestABadTemplateOfANewerVersionOfPillionIsWarnedOf(t *testing.T) {
+	labelled := func(version string) map[string]any {
+		object := mistaken(t, "")
+		object["metadata"].(map[string]any)["labels"] = map[string]any{"pillion.dev/version": version}
+		return object
+	}
+	for label, newer := range map[string]bool{"0.3.0": true, "v1.0.0": true, "0.2.0": false, "0.1.9": false, "soon": false, "": false} {
+		got := judgeBy(t, GuardOptions{Version: "v0.2.0"}, "UPDATE", labelled(label), guardedObject(t, ""))
+		if got.Allowed != newer {
+			t.Errorf("%q: %+v", label, got)
+		}
+		if newer && (len(got.Warnings) == 0 || !strings.Contains(strings.Join(got.Warnings, " "), "did you mean order?")) {
+			t.Errorf("%q: the warnings are %q", label, got.Warnings)
+		}
+	}
+	if got := judgeBy(t, GuardOptions{Version: "unknown"}, "UPDATE", labelled("9.9.9"), guardedObject(t, "")); got.Allowed {
+		t.Error("a program that does not know its own version takes anything for newer")
 	}
 }
 
@@ -190,64 +194,15 @@ func TestATemplateInUseDoesNotBecomeACanary(t *testing.T) {
 		spec["canary"] = map[string]any{"of": "audit"}
 		return object
 	}
-	own := templates.ClusterSource + "shipper"
-	if got := judgeTemplate(t, own, "UPDATE", canary(""), guardedObject(t, ""), asks); got.Allowed || !strings.Contains(got.Result.Message, "is in use, and pods cannot ask for a canary: named by pillion.dev/inject in the namespace a") {
+	if got := judgeTemplate(t, "UPDATE", canary(""), guardedObject(t, ""), asks); got.Allowed || !strings.Contains(got.Result.Message, "is in use, and pods cannot ask for a canary: named by pillion.dev/inject in the namespace a") {
 		t.Errorf("answer %v %+v", got.Allowed, got.Result)
 	}
 	for why, got := range map[string]*admissionv1.AdmissionResponse{
-		"nobody asks for it":       judgeTemplate(t, own, "UPDATE", canary(""), guardedObject(t, "")),
-		"the annotation allows it": judgeTemplate(t, own, "UPDATE", canary(`pillion.dev/allow-delete: ""`), guardedObject(t, ""), asks),
+		"nobody asks for it":       judgeTemplate(t, "UPDATE", canary(""), guardedObject(t, "")),
+		"the annotation allows it": judgeTemplate(t, "UPDATE", canary(`pillion.dev/allow-delete: ""`), guardedObject(t, ""), asks),
 	} {
 		if !got.Allowed {
 			t.Errorf("%s: %+v", why, got.Result)
-		}
-	}
-}
-
-func TestDeletionOfATemplateThatWorkloadsNameIsRefused(t *testing.T) {
-	own := templates.ClusterSource + "shipper"
-	deployments := []string{"deployment shop/a", "deployment shop/b"}
-	asks := templates.Namespace{Name: "cart", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}
-	for _, c := range []struct {
-		why        string
-		found      *usage.Found
-		namespaces []templates.Namespace
-		want, warn []string
-	}{
-		{"nothing names it", &usage.Found{}, nil, nil, nil},
-		{"workloads name it", &usage.Found{Names: deployments, Total: 2}, nil, []string{"in use: named by deployment shop/a, deployment shop/b, so", `kubectl patch sidecartemplates.pillion.dev shipper --type=merge -p '{"spec":{"suspend":true}}'`, "shipper pillion.dev/allow-delete=true"}, nil},
-		{"many do", &usage.Found{Names: deployments, Total: 12}, nil, []string{"deployment shop/b and 10 more"}, nil},
-		{"and a namespace", &usage.Found{Names: deployments, Total: 2}, []templates.Namespace{asks}, []string{"in the namespace cart, so their pods would be refused; named by deployment shop/a"}, nil},
-		{"and not all was read", &usage.Found{Names: deployments, Total: 2, Unread: []string{"pods (there was no time left)"}}, nil, []string{"; not looked at: pods (there was no time left)"}, nil},
-		{"nothing of what was read", &usage.Found{Unread: []string{"pods (there was no time left)"}}, nil, nil, []string{"not looked at, and pods may name shipper: pods (there was no time left)"}},
-		{"they may not be read", nil, nil, nil, []string{"rbac.readWorkloads is off"}},
-	} {
-		workloads := func(ctx context.Context, name string, byDefault bool) usage.Found {
-			if end, ok := ctx.Deadline(); !ok || time.Until(end) > waitTime || name != "shipper" || !byDefault {
-				t.Errorf("%s: asked for %s, by default %t, until %s", c.why, name, byDefault, end)
-			}
-			return *c.found
-		}
-		if c.found == nil {
-			workloads = nil
-		}
-		got := judgeWith(t, workloads, own, "DELETE", nil, guardedObject(t, ""), c.namespaces...)
-		if got.Allowed != (c.want == nil) || len(got.Warnings) != len(c.warn) {
-			t.Errorf("%s: %+v", c.why, got)
-			continue
-		}
-		for _, want := range c.want {
-			if !strings.Contains(got.Result.Message, want) {
-				t.Errorf("%s: %q lacks %q", c.why, got.Result.Message, want)
-			}
-		}
-		for i, want := range c.warn {
-			if !strings.Contains(got.Warnings[i], want) {
-				t.Errorf("%s: the warning %q lacks %q", c.why, got.Warnings[i], want)
-			}
-		}
-		if allowed := judgeWith(t, workloads, own, "DELETE", nil, guardedObject(t, `pillion.dev/allow-delete: "true"`), c.namespaces...); !allowed.Allowed {
-			t.Errorf("%s, and the annotation allows it: %+v", c.why, allowed.Result)
 		}
 	}
 }
@@ -275,7 +230,7 @@ func TestOrdinaryTemplatesDoNotWaitForLargeObjects(t *testing.T) {
 		fill(t, f.room, true)
 		guard := f.Handler(NewGuard(GuardOptions{Templates: f.Pods.Templates}))
 		for _, name := range []string{"fluent-bit", "git-sync", "opentelemetry-java", "istio-proxy"} {
-			manifest, err := library.Get(name, nil)
+			manifest, err := charts.Template(name)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/rawjson"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // labelMemory is the most memory that the labels and annotations of a namespace take for each byte of its JSON.
@@ -80,10 +81,10 @@ func (n namespace) unread(r *Review) (Response, error) {
 	}
 	var changes []labels.Change
 	if len(n.templates().Required()) > 0 {
-		changes = append(changes, labels.Change{Key: templates.RequiredLabel(n.rules.Prefix), Value: "true"})
+		changes = append(changes, labels.Change{Key: v1alpha1.RequiredLabel, Value: "true"})
 	}
-	if !hasMember(text, templates.InjectionLabel(n.rules.Prefix)) {
-		changes = append(changes, labels.Change{Key: templates.InjectionLabel(n.rules.Prefix), Value: templates.InjectionEnabled})
+	if !hasMember(text, v1alpha1.InjectionLabel) {
+		changes = append(changes, labels.Change{Key: v1alpha1.InjectionLabel, Value: v1alpha1.InjectionEnabled})
 	}
 	if len(changes) == 0 {
 		return Allowed(), nil

@@ -20,13 +20,12 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/rawjson"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // PreviewOptions are what the preview works with. All fields are required but Workloads and Rate.
 type PreviewOptions struct {
 	Pods Pods
-	// Prefix is the annotation prefix.
-	Prefix string
 	// Created returns the pod template of a workload, and the pod that the workload's controller
 	// creates of it in a namespace. Of a pod both are the pod. Both are nil for an object without
 	// a pod. The error says why the pod template cannot be read.
@@ -133,14 +132,14 @@ func (p preview) workload(ctx context.Context, r *Review, ns templates.Namespace
 		return Response{}, fmt.Errorf("previewing the pods of %s %s: %w", r.Kind.Kind, r.objectName(), err)
 	}
 	own, template := unstructured.Unstructured{Object: w.object}, unstructured.Unstructured{Object: w.template}
-	said := telling{about: r.Kind.Kind + " " + nameOf(own), name: nameOf(own), review: r, prefix: p.options.Prefix}
+	said := telling{about: r.Kind.Kind + " " + nameOf(own), name: nameOf(own), review: r}
 	if r.Kind.Kind == "CronJob" && out.Command != "" { // the Job that the pod names is made up
 		out.Command = p.options.Pods.Pipeline.ExplainCommand(ns.Name, "cronjob/"+said.name)
 	}
 	if r.Kind.Kind != "Pod" {
 		said.outcome(out)
 	}
-	rules := keys.Rules{Prefix: p.options.Prefix, Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
+	rules := keys.Rules{Templates: request.Templates, Namespace: ns.Labels, Concerned: concerned(out)}
 	if r.Kind.Kind != "Pod" {
 		said.workloadKeys(keys.Check(rules, keys.Object{
 			Level: keys.Workload, Kind: r.Kind.Kind, Labels: own.GetLabels(), Annotations: own.GetAnnotations(), PodLabels: template.GetLabels(), PodAnnotations: template.GetAnnotations(),
@@ -180,12 +179,12 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 	}
 	ns := templates.Namespace{Name: cmp.Or(r.Name, object.Name), Labels: object.Labels.value, Annotations: object.Annotations.value}
 	set := p.options.Pods.Templates().In(ns.Name)
-	said := telling{about: "namespace " + ns.Name, name: ns.Name, review: r, prefix: p.options.Prefix}
+	said := telling{about: "namespace " + ns.Name, name: ns.Name, review: r}
 	asked := p.options.Pods.Pipeline.Asked(ns, set)
 	asked.Command = "" // it is about a pod
 	said.outcome(asked)
 	looked := 0
-	for _, name := range namedBy(ns.Annotations, p.options.Prefix) {
+	for _, name := range namedBy(ns.Annotations) {
 		e, ok := set.Get(name)
 		if !ok || e.Template == nil {
 			continue
@@ -205,12 +204,12 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 			}
 		}
 	}
-	for _, f := range keys.Check(keys.Rules{Prefix: p.options.Prefix, Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
+	for _, f := range keys.Check(keys.Rules{Templates: set, Namespace: ns.Labels}, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
 		said.say(said.about + ": " + f.String())
 	}
 	if p.labelOnly(r, ns, set) {
 		said.say(fmt.Sprintf("%s: the label %s asks for no sidecar, and nothing else here does: only pods that ask themselves get one. To ask for all pods: kubectl annotate namespace %s %s/inject=TEMPLATE",
-			said.about, templates.InjectionLabel(p.options.Prefix), ns.Name, cmp.Or(p.options.Prefix, templates.DefaultPrefix)))
+			said.about, v1alpha1.InjectionLabel, ns.Name, v1alpha1.Group))
 	}
 	p.workloads(ctx, &said, ns, set)
 	return Allowed(said.warnings...), nil
@@ -219,10 +218,10 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 // labelOnly reports whether a write sets the label that has Pillion called, in a namespace where
 // nothing asks for sidecars.
 func (p preview) labelOnly(r *Review, ns templates.Namespace, set *templates.Set) bool {
-	label := templates.InjectionLabel(p.options.Prefix)
+	label := v1alpha1.InjectionLabel
 	if old, _, err := readObject(r.OldObject, "Namespace"); err == nil && old.Labels.value[label] == ns.Labels[label] {
 		return false
 	}
 	value := ns.Labels[label]
-	return (value == templates.InjectionEnabled || value == templates.InjectionEnforced) && labels.AskedBy(set, ns, p.options.Prefix) == labels.Nothing
+	return (value == v1alpha1.InjectionEnabled || value == v1alpha1.InjectionEnforced) && labels.AskedBy(set, ns) == labels.Nothing
 }

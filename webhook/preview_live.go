@@ -46,10 +46,10 @@ func (l looked) first(write string) bool {
 
 // writeOf says which write of a namespace a review is about, by what it asks for; "" if it asks for
 // nothing.
-func writeOf(prefix string, r *Review, ns templates.Namespace) string {
+func writeOf(r *Review, ns templates.Namespace) string {
 	var asks strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(ns.Annotations)) {
-		if _, _, ok := keys.Under(prefix, key); ok {
+		if _, _, ok := keys.Under(key); ok {
 			fmt.Fprintf(&asks, " %q %q", key, ns.Annotations[key])
 		}
 	}
@@ -67,7 +67,7 @@ func (p preview) workloads(ctx context.Context, t *telling, ns templates.Namespa
 	if p.options.Workloads == nil || t.review.Operation != "UPDATE" {
 		return
 	}
-	if write := writeOf(p.options.Prefix, t.review, ns); write == "" || !p.looked.first(write) {
+	if write := writeOf(t.review, ns); write == "" || !p.looked.first(write) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, liveTime)

@@ -17,7 +17,6 @@ type telling struct {
 	// about is the object, such as "Deployment web", and name its name.
 	about, name string
 	review      *Review
-	prefix      string
 	warnings    []string
 }
 
@@ -79,10 +78,10 @@ func nameOf(object unstructured.Unstructured) string {
 }
 
 // namedBy returns the templates whose parameters the annotations have, in order.
-func namedBy(annotations map[string]string, prefix string) []string {
+func namedBy(annotations map[string]string) []string {
 	named := map[string]bool{}
 	for key := range annotations {
-		if template, _, ok := keys.Under(prefix, key); ok && template != "" {
+		if template, _, ok := keys.Under(key); ok && template != "" {
 			named[template] = true
 		}
 	}

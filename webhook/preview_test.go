@@ -18,7 +18,7 @@ import (
 // previewFixture serves previews, in which a workload is its own pod. change may be nil.
 func previewFixture(t *testing.T, change func(*parts, *PreviewOptions)) http.Handler {
 	t.Helper()
-	options := PreviewOptions{Prefix: templates.DefaultPrefix, Created: func(object map[string]any, _ string) (template, pod map[string]any, err error) {
+	options := PreviewOptions{Created: func(object map[string]any, _ string) (template, pod map[string]any, err error) {
 		return object, object, nil
 	}}
 	f := newFixture(t, func(p *parts) {
@@ -156,12 +156,12 @@ func TestPreviewsGoByTheEntriesOfPods(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		for _, value := range []string{"", "enabled", "enforced", "disabled", "other"} {
 			var previews, pods int
-			for _, e := range (entries.Registration{Prefix: templates.DefaultPrefix, All: all}).Preview() {
+			for _, e := range (entries.Registration{All: all}).Preview() {
 				if e.Selects(labelled(value)) {
 					previews++
 				}
 			}
-			for _, e := range (entries.Registration{Prefix: templates.DefaultPrefix, All: all}).Mutating() {
+			for _, e := range (entries.Registration{All: all}).Mutating() {
 				if e.Selects(labelled(value)) {
 					pods++
 				}

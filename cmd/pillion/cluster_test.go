@@ -28,7 +28,7 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 	}
 	for namespace, wants := range map[string][]string{
 		"":     {"side.pillion.dev/level type string default low allowed text set by Namespace, Pod", "side.pillion.dev/size type quantity default 1Mi allowed"},
-		"shop": {"side.pillion.dev/level type string default low value low (Installer) allowed", "side.pillion.dev/size type quantity default 1Mi value 2Mi (Namespace) allowed", "value registry.example.com/side:2 (Default)"},
+		"shop": {"side.pillion.dev/level type string default low value low (Default) allowed", "side.pillion.dev/size type quantity default 1Mi value 2Mi (Namespace) allowed", "value registry.example.com/side:2 (Default)"},
 	} {
 		var out bytes.Buffer
 		if err := paramsOf(c, namespace, &out, "side"); err != nil {

@@ -16,11 +16,10 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/charts"
+	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // kubectlCompletion is the name under which kubectl looks for the completions of its plugin
@@ -77,16 +76,12 @@ func flagCompletions() map[string]cobra.CompletionFunc {
 		"pillion-namespace":   completeNamespaces,
 		"context":             completeContexts,
 		"excluded-namespaces": eachOf(completeNamespaces),
-		"library":             eachOf(fixed(library.Names())),
+		"library":             eachOf(fixed(charts.Names())),
 		"filename":            manifests,
 		"namespace-file":      manifests,
 		"pod":                 manifests,
 		"values":              manifests,
-		"certs-provider":      fixed(providers),
-		"enforcement":         fixed(labels.Enforcements),
-		"webhook-scope":       fixed([]string{scopeRequested, scopeAll}),
-		"log-level":           fixed([]string{"debug", "info", "warn", "error"}),
-		"log-format":          fixed([]string{"text", "json"}),
+		"config":              manifests,
 	}
 }
 
@@ -138,22 +133,14 @@ func readsCluster(cmd *cobra.Command) bool {
 func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	names, _ := cmd.Flags().GetStringSlice("library")
 	if readsCluster(cmd) {
-		names = append(names, clusterNames(cmd, templatesResource(cmd))...)
+		names = append(names, clusterNames(cmd, store.Resource)...)
 	}
 	if len(names) == 0 {
-		names = library.Names()
+		names = charts.Names()
 	}
 	names = append(names, fileTemplates(cmd)...)
 	slices.Sort(names)
 	return slices.Compact(names), noFiles
-}
-
-func templatesResource(cmd *cobra.Command) schema.GroupVersionResource {
-	prefix, err := cmd.Flags().GetString("annotation-prefix")
-	if err != nil || prefix == "" {
-		prefix = templates.DefaultPrefix
-	}
-	return schema.GroupVersionResource{Group: prefix, Version: v1alpha1.Version, Resource: "sidecartemplates"}
 }
 
 // fileTemplates are the names of the good templates of the files of --templates.
@@ -162,7 +149,7 @@ func fileTemplates(cmd *cobra.Command) (names []string) {
 	for _, path := range paths {
 		manifests, _ := readManifests(path)
 		for _, m := range manifests {
-			if e := compile(m, templates.Options{Prefix: templatesResource(cmd).Group}, ""); e.Err == nil && e.Namespace == "" {
+			if e := compile(m, templates.Options{}, ""); e.Err == nil && e.Namespace == "" {
 				names = append(names, e.Name)
 			}
 		}

@@ -17,7 +17,7 @@ const listsPerSecond = 20
 
 // countPods makes what counts the pods without their sidecars, where they are to be counted.
 func (r *replica) countPods() {
-	if r.c.CountEvery == 0 {
+	if r.c.Pods.CountEvery == 0 {
 		return
 	}
 	own := rest.CopyConfig(r.config)
@@ -27,7 +27,7 @@ func (r *replica) countPods() {
 	}
 	counter := coverage.NewCounter(coverage.Options{
 		List: clientset.PodList(clientset.NewOrDie(own)), Comparer: drift.Comparer{Pipeline: r.pods.Pipeline, Registration: r.c.Registration()},
-		Namespaces: r.namespaces.All, Namespace: namespace, Templates: r.pods.Templates, Ready: r.loaded, Every: r.c.CountEvery, Logger: r.logger("coverage"),
+		Namespaces: r.namespaces.All, Namespace: namespace, Templates: r.pods.Templates, Ready: r.loaded, Every: r.c.Pods.CountEvery, Logger: r.logger("coverage"),
 	})
 	r.registry.MustRegister(counter)
 	r.run(counter.Run)

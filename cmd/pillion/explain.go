@@ -42,11 +42,10 @@ values of the pod win.
                --namespace-file. With --cluster, by the cluster's templates,
                values and namespaces
 
-A cluster is read with your own rights. Templates, values, prefix and scope are
-the server's, from Pillion's Deployment, its ConfigMaps and the
-SidecarTemplates. Where you may not read them, explain takes the templates that
-the API shows, asks the API server for a dry run of the pod, and says what is
-missing and which command grants it.
+A cluster is read with your own rights. Templates, values and scope are the
+server's, from the SidecarTemplates and Pillion's ConfigMap. Where you may not
+read them, explain takes the templates that the API shows, asks the API server
+for a dry run of the pod, and says what is missing and which command grants it.
 
 The exit code is 1 if a pod is refused, or would be if it were created now.`,
 		Example: `  pillion explain -n shop deploy/web

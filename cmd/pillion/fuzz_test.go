@@ -21,44 +21,6 @@ import (
 // maxFuzzed bounds the inputs of a target: a longer one is no other case.
 const maxFuzzed = 4 << 10
 
-// FuzzConfigFile holds for any bytes as the file of --config: it gives settings, the same
-// each time, or an error that names the file or a setting.
-//
-//fuzz:slow writes the file, and reads it twice through all settings
-func FuzzConfigFile(f *testing.F) {
-	endings := []string{".yaml", ".json", ".toml"}
-	for i, seed := range []string{
-		"service: from-file\nlog-level: warn\nwebhook-configuration: [a, b]\nnamespace: own\n", `{"namespace": "own", "max-in-flight": 3, "shutdown-delay": "1s"}`, "namespace = \"own\"\nlibrary = [\"fluent-bit\"]\n",
-		"log-levle: debug", `{"config": "x"}`, "namespace = \nx", "a: [", "namespace: {a: 1}\n", "- a", "listen: 1\nmax-in-flight: 1e99\ncluster-templates: maybe\nshutdown-delay: -1", "Namespace: a\nNAMESPACE: b\n", "namespace.a: b", "a: &a [*a]",
-	} {
-		f.Add([]byte(seed), uint8(i))
-	}
-	dir := f.TempDir()
-	f.Fuzz(func(t *testing.T, text []byte, ending uint8) {
-		if len(text) > maxFuzzed {
-			return
-		}
-		file := filepath.Join(dir, "pillion"+endings[int(ending)%len(endings)])
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c, err := parse(t, "--config", file, "--service", "from-flag")
-		again, err2 := parse(t, "--config", file, "--service", "from-flag")
-		if !reflect.DeepEqual(c, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
-			t.Fatalf("%+v, %v, and then %+v, %v", c, err, again, err2)
-		}
-		if err != nil {
-			if text := err.Error(); !strings.Contains(text, file) && !strings.Contains(text, "--") {
-				t.Fatalf("the error names neither the file nor a setting: %s", text)
-			}
-			return
-		}
-		if c.Service != "from-flag" || c.Namespace == "" || c.MemoryLimit < leastMemory {
-			t.Fatalf("%+v", c)
-		}
-	})
-}
-
 // FuzzReplicasAnswers holds for any answers of a replica, which another program may give:
 // status says something of the replica, and prints no control characters but the ends of
 // lines.

@@ -16,6 +16,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 func newInjectCommand() *cobra.Command {
@@ -29,7 +30,7 @@ with the same functions. It takes YAML or JSON with several documents: pods,
 anything with a pod template, and lists; the rest passes through. Nothing is
 printed on standard output unless every pod could be injected.
 
-With --cluster, templates, values and prefix are the server's there, and
+With --cluster, templates and values are the server's there, and
 namespaces with their annotations are read live, with your own rights. Nothing
 in the cluster changes.`,
 		Example: `  pillion inject -f deployment.yaml --namespace-file namespace.yaml
@@ -162,7 +163,7 @@ func (s *session) silence(p workload.Pod) string {
 	if !known {
 		why = fmt.Sprintf("the pods do not ask for a template, and the annotations of namespace %s are not known: --namespace-file FILE or --cluster gives them", ns.Name)
 	}
-	return fmt.Sprintf("nothing is injected: %s. To ask for a template, set the annotation %s/inject: TEMPLATE", why, s.Prefix)
+	return fmt.Sprintf("nothing is injected: %s. To ask for a template, set the annotation %s: TEMPLATE", why, v1alpha1.InjectKey)
 }
 
 // tell writes notes to standard error, and keeps them.

@@ -19,7 +19,7 @@ func (r *replica) label() {
 	writer := labels.Writer{Client: r.unlimited, Rules: rules}
 	c := labels.New(labels.Options{
 		Rules: rules, Proven: r.prover.Proven, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllLabelled, Namespace: r.namespaces.Labelled,
-		Ready: r.mayWrite, Logger: r.logger("labels"), PutOn: writer.PutOn, TakeOff: writer.TakeOff,
+		Ready: r.loaded, Logger: r.logger("labels"), PutOn: writer.PutOn, TakeOff: writer.TakeOff,
 		Held: func(namespace, label string, err error) {
 			r.recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 		},

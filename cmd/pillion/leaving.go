@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -41,12 +42,12 @@ type leaving struct {
 // leavingSettle is how long writes that other replicas had begun may still come.
 const leavingSettle = 500 * time.Millisecond
 
-func newLeaving(client metadata.Interface, c serveConfig, remover labels.Remover, log *slog.Logger) *leaving {
-	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(c.Namespace)
+func newLeaving(client metadata.Interface, c settings.Settings, remover labels.Remover, log *slog.Logger) *leaving {
+	configMaps := client.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).Namespace(c.Server.Namespace)
 	seen, see := context.WithCancel(context.Background())
 	return &leaving{
 		marker: func(ctx context.Context) (watch.Interface, error) {
-			return configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.UninstallMarker})
+			return configMaps.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + c.Namespaces.UninstallMarker})
 		},
 		sweep: remover.Remove, log: log, seen: seen, see: see, waiting: make(chan struct{}, 4),
 	}

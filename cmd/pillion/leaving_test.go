@@ -199,7 +199,7 @@ func TestUnlabelTakesOffWhatPillionSetAndReportsIt(t *testing.T) {
 			object("hand", "kubectl", map[string]string{"pillion.dev/injection": "disabled"}),
 		)
 		namespaces := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
-		done, err := labels.Remover{Namespaces: namespaces, Prefix: "pillion.dev", DryRun: dryRun}.Remove(t.Context())
+		done, err := labels.Remover{Namespaces: namespaces, DryRun: dryRun}.Remove(t.Context())
 		if err != nil || len(done) != 1 || !slices.Equal(done["set"], []string{"pillion.dev/injection", "pillion.dev/required"}) {
 			t.Errorf("it says %v, %v", done, err)
 		}

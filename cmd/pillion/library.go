@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 )
 
 // libraryList is the table of the templates, which go generate writes.
@@ -34,9 +34,9 @@ injection with only the required parameters set.`,
 		Short:             "Print a template's manifest",
 		Example:           `  pillion library show fluent-bit`,
 		Args:              oneArg("library show takes one template name"),
-		ValidArgsFunction: first(fixed(library.Names())),
+		ValidArgsFunction: first(fixed(charts.Names())),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			manifest, err := library.Get(args[0], nil)
+			manifest, err := charts.Template(args[0])
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ injection with only the required parameters set.`,
 }
 
 func libraryTemplate(name string, o templates.Options) (*templates.Template, error) {
-	manifest, err := library.Get(name, o.Values)
+	manifest, err := charts.Template(name)
 	if err != nil {
 		return nil, err
 	}

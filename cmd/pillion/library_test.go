@@ -18,11 +18,11 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -52,8 +52,8 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 	columns := tabwriter.NewWriter(&list, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(columns, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
 	table.WriteString("| name | what it does | parameters (required ones in bold) | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n")
-	for _, name := range library.Names() {
-		manifest, err := library.Get(name, nil)
+	for _, name := range charts.Names() {
+		manifest, err := charts.Template(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 		}
 		var keys []string
 		for _, p := range template.Parameters() {
-			key := "`" + strings.TrimPrefix(p.Annotation, name+"."+templates.DefaultPrefix+"/") + "`"
+			key := "`" + strings.TrimPrefix(p.Annotation, name+"."+v1alpha1.Group+"/") + "`"
 			writeLibraryParameter(&b, p, key, needed[p.Name])
 			if needed[p.Name] {
 				key = "**" + key + "**"
@@ -186,7 +186,7 @@ func neededParameters(ctx context.Context, t *templates.Template) (map[string]bo
 // injectExamples injects the template into a restricted pod. The parameters without a
 // default that set chooses have their examples.
 func injectExamples(ctx context.Context, t *templates.Template, set func(templates.Parameter) bool) (injector.Outcome, error) {
-	namespace, own := map[string]string{templates.InjectKey(""): t.Name()}, map[string]any{}
+	namespace, own := map[string]string{v1alpha1.InjectKey: t.Name()}, map[string]any{}
 	for _, p := range t.Parameters() {
 		if p.Default != nil || !set(p) {
 			continue
@@ -256,7 +256,7 @@ func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 		}
 	}
 	readChart(t, "values.schema.json", &schema)
-	if diff := gocmp.Diff(library.Names(), schema.Properties.Library.Items.Enum); diff != "" {
+	if diff := gocmp.Diff(charts.Names(), schema.Properties.Library.Items.Enum); diff != "" {
 		t.Errorf("the chart's names of library templates (-want +got):\n%s", diff)
 	}
 }

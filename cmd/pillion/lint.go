@@ -162,7 +162,7 @@ func (o *offline) oracle() (oracle.Oracle, error) {
 			return oracle.Oracle{}, fmt.Errorf("finding the namespace: %w", err)
 		}
 	}
-	return newOracle(config, namespace, o.prefix), nil
+	return newOracle(config, namespace), nil
 }
 
 // samples reads the author's own pods.

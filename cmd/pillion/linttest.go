@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/offline/cases"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/templates"
@@ -27,7 +28,7 @@ func (f *caseFlags) run(cmd *cobra.Command, paths []string, documents []lint.Doc
 	if !f.test && !f.update {
 		return nil, nil
 	}
-	o := cases.Options{Compile: options, ExcludedNamespaces: defaultExcluded, Update: f.update, Now: now}
+	o := cases.Options{Compile: options, ExcludedNamespaces: settings.DefaultExcluded(), Update: f.update, Now: now}
 	var list []cases.Template
 	for _, d := range documents {
 		list = append(list, cases.Template{File: d.Source, Document: d.Document})

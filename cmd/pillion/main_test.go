@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/inspecttest"
 )
 
 func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
@@ -59,7 +61,7 @@ func TestEveryCommandNamesTheRightThatTheUserLacks(t *testing.T) {
 	defer server.Close()
 	setKubeconfig(t, server.URL)
 	for line, resource := range map[string]string{
-		"rollout shop": "deployments", "status shop": "pods", "promote next": "next", "unlabel": "namespaces",
+		"rollout shop": "configmaps", "status shop": "pods", "promote next": "next", "unlabel": "namespaces",
 	} {
 		code, _, errs := call(t, "", nil, strings.Fields(line)...)
 		want := "pillion: you lack the right to list " + resource + " in namespace own. An admin can grant it: kubectl -n own create role pillion-list-" + resource + " --verb=list --resource=" + resource + "; "
@@ -125,7 +127,7 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 	each = func(cmd *cobra.Command) {
 		own, n := cmd.Flags().Lookup("pillion-namespace"), cmd.Flags().ShorthandLookup("n")
 		where[strings.TrimPrefix(cmd.CommandPath(), "pillion ")] = own != nil
-		if own != nil && (own.Shorthand != "" || own.DefValue != injector.DefaultNamespace || cmd.Flags().Lookup("pillion-selector") == nil) {
+		if own != nil && (own.Shorthand != "" || own.DefValue != injector.DefaultNamespace) {
 			t.Errorf("%s: %+v", cmd.CommandPath(), own)
 		}
 		if n != nil && (n.Name != "namespace" || strings.Trim(n.DefValue, "[]") != "" || strings.Contains(n.Usage, "Pillion's own")) {
@@ -141,8 +143,8 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 			t.Errorf("%s has no --pillion-namespace", name)
 		}
 	}
-	want := "; --pillion-namespace names Pillion's namespace, and --pillion-selector tells two releases apart"
-	if _, err := settingsOf(t); err == nil || !strings.HasSuffix(err.Error(), want) {
+	_, err := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", inspecttest.Options{Place: inspect.Place{Namespace: "sidecars"}}).Settings(t.Context())
+	if want := "; --pillion-namespace names Pillion's namespace"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

@@ -13,32 +13,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/webhook"
 )
 
-// assembledReplica returns a replica that has not begun to run, with everything switched on and flags
-// of its own, and the registry of its metrics.
-func assembledReplica(t *testing.T, flags ...string) (*replica, *prometheus.Registry) {
+// assembledReplica returns a replica that has not begun to run, with everything switched on, and the registry of its
+// metrics. change makes its settings others.
+func assembledReplica(t *testing.T, change ...func(*settings.Settings)) (*replica, *prometheus.Registry) {
 	t.Helper()
-	var c serveConfig
-	cmd := &cobra.Command{RunE: func(cmd *cobra.Command, _ []string) error { return c.load(cmd.Flags()) }}
-	c.flags(cmd.Flags())
-	cmd.SetArgs(append([]string{"--namespace=pillion-system", "--webhook-configuration=pillion", "--validating-webhook-configuration=pillion", "--library=fluent-bit",
-		"--cluster-templates", "--namespaced-templates", "--proof-namespace=pillion-proof", "--in-use-record=pillion-in-use", "--count-pods-every=5m", "--uninstall-marker=pillion-uninstall"}, flags...))
-	if err := cmd.Execute(); err != nil {
+	c, err := settings.Parse([]byte("{server: {namespace: pillion-system}, templates: {namespaced: true}, namespaces: {proof: pillion-proof, uninstallMarker: pillion-uninstall}, pods: {countEvery: 5m}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	replica, err := assemble(cmd, c, &rest.Config{Host: "https://127.0.0.1:1"}, registry, slog.New(slog.DiscardHandler))
+	replica, err := assemble(c, &rest.Config{Host: "https://127.0.0.1:1"}, registry, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +98,7 @@ var metricUses = map[string]struct {
 	"pillion_template_info":                                  {dto.MetricType_GAUGE, "Whether all replicas apply the same, and which template is broken."},
 	"pillion_excepted_pods_total":                            {dto.MetricType_COUNTER, "Whether anybody still needs an exception. The series of a template end when it is deleted."},
 	"pillion_template_exception_end_timestamp_seconds":       {dto.MetricType_GAUGE, "Which exceptions end soon, and which have ended and can go."},
-	"pillion_namespaced_templates":                           {dto.MetricType_GAUGE, "How many templates teams write, and whether all find room. `NoRoom` above 0: raise `resources.limits.memory`."},
-	"pillion_template_namespaces":                            {dto.MetricType_GAUGE, "Who would be hurt by a change. Templates that nobody uses are 0."},
-	"pillion_unknown_template_namespaces":                    {dto.MetricType_GAUGE, "Misspelt names, and templates that went away too early."},
-	"pillion_in_use_record_failing":                          {dto.MetricType_GAUGE, "Whether an upgrade that drops a template in use would be held up."},
+	"pillion_namespaced_templates":                           {dto.MetricType_GAUGE, "How many templates teams write, and whether all find room. `TooLarge` that grows: raise `resources.limits.memory`."},
 	"pillion_pods_missing_injection":                         {dto.MetricType_GAUGE, "Pods that were created while Pillion was away, or before their namespace asked. All replicas count the same pods: take the maximum, not the sum."},
 	"pillion_pods_outdated":                                  {dto.MetricType_GAUGE, "What `pillion rollout` would bring up to date. All replicas count the same pods: take the maximum."},
 	"pillion_pods":                                           {dto.MetricType_GAUGE, "How a canary does beside the stable version. All replicas count the same pods: take the maximum, not the sum."},
@@ -222,27 +221,25 @@ func labelValues(t *testing.T, families []*dto.MetricFamily) map[string]string {
 		outcomes("pillion_events_total"):                 code(events.Outcomes()) + ". `withheld` is beyond its namespace's share; `dropped` found the queue full; the namespace of `refuted` does not exist",
 		outcomes("pillion_namespace_label_writes_total"): code([]string{"written", "failed", "conflict"}) + "; `conflict`: another field manager owns it",
 
-		"template":                                     "the name of a template in force",
-		"pillion_injections_total.template":            "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's, or `" + webhook.NamespacedTemplate + "` for all templates of namespaces",
-		"pillion_namespaced_templates.reason":          "`Compiled`, or why they are not in force: `CompileFailed`, `Shadowed`, `TooMany`, `TooExpensive`, `NoRoom`, `NamespaceExcluded`, `SwitchedOff`",
-		"pillion_unknown_template_namespaces.template": "one of the 20 names that most namespaces give, or `(others)`",
-		"exception":            "the name of an exception of the template",
-		"pod_namespace":        "one of the 20 namespaces with the most such pods, or `(others)`",
-		"canary":               "the name of a canary, or empty for the stable template",
-		"canary_of":            "the name of the stable template, or empty for a template that is no canary",
-		"hash":                 "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
-		"version":              "of Pillion",
-		"pillion_pods.version": code([]string{coverage.Stable}) + ", the name of a canary, or " + code([]string{coverage.Others}) + " for older versions",
-		"ready":                code([]string{"true", "false"}),
-		"goversion":            "of Go",
-		"annotation_prefix":    "`annotationPrefix` of the values",
-		"enforcement":          code(labels.Enforcements),
-		"webhook_scope":        code([]string{scopeRequested, scopeAll}),
-		"certs_provider":       code(providers),
-		"kind":                 code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
-		"configuration":        "the name of one of the release's webhook configurations",
-		"object":               "the Secret, the configuration or the file that it is about",
-		"operation":            code([]string{"permission", "secret", "sign", "publish", "files"}),
+		"template":                            "the name of a template in force",
+		"pillion_injections_total.template":   "the name of a template in force, or `" + webhook.UnknownTemplate + "` for all names that are no template's, or `" + webhook.NamespacedTemplate + "` for all templates of namespaces",
+		"pillion_namespaced_templates.reason": "`Compiled`, or why they are not in force: `CompileFailed`, `Shadowed`, `TooMany`, `TooLarge`",
+		"exception":                           "the name of an exception of the template",
+		"pod_namespace":                       "one of the 20 namespaces with the most such pods, or `(others)`",
+		"canary":                              "the name of a canary, or empty for the stable template",
+		"canary_of":                           "the name of the stable template, or empty for a template that is no canary",
+		"hash":                                "of what rendering reads: the template's `spec` without descriptions, its defaults, and the installer's values that its expressions name",
+		"version":                             "of Pillion",
+		"pillion_pods.version":                code([]string{coverage.Stable}) + ", the name of a canary, or " + code([]string{coverage.Others}) + " for older versions",
+		"ready":                               code([]string{"true", "false"}),
+		"goversion":                           "of Go",
+		"enforcement":                         code(labels.Enforcements),
+		"webhook_scope":                       code([]string{settings.Requested, settings.All}),
+		"certs_provider":                      code([]string{settings.SelfSigned, settings.CertManager, settings.Files}),
+		"kind":                                code([]string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}),
+		"configuration":                       "the name of one of the release's webhook configurations",
+		"object":                              "the Secret, the configuration or the file that it is about",
+		"operation":                           code([]string{"permission", "secret", "sign", "publish", "files"}),
 	}
 }
 
@@ -297,7 +294,7 @@ func (p metricPart) has(name string) bool {
 
 var metricParts = []metricPart{
 	{"Admission", []string{"pillion_admission_", "pillion_reviewed_pods_total", "pillion_injections_", "pillion_excepted_"}},
-	{"Templates", []string{"pillion_template_", "pillion_unknown_", "pillion_in_use_", "pillion_namespaced_"}},
+	{"Templates", []string{"pillion_template_", "pillion_namespaced_"}},
 	{"Running pods", []string{"pillion_pods", "pillion_coverage_"}},
 	{"Events", []string{"pillion_events_"}},
 	{"A replica's state", []string{"pillion_ready", "pillion_cache_", "pillion_build_", "pillion_config_", "pillion_memory_", "pillion_review_"}},
@@ -312,7 +309,7 @@ const metricsIntroduction = "# Metrics\n\n" +
 	"| `metrics.serviceMonitor.enabled` | the Prometheus operator scrapes them |\n" +
 	"| `metrics.rules.enabled` | alerts: [runbook.md](../troubleshoot/runbook.md#alerts) |\n" +
 	"| `metrics.dashboard.enabled` | a Grafana dashboard |\n\n" +
-	"![The dashboard has an overview of twelve numbers, then panels of pods, refusals, failures, latency and injections.](../images/dashboard.svg)\n\n" +
+	"![The dashboard has an overview of eleven numbers, then panels of pods, refusals, failures, latency and injections.](../images/dashboard.svg)\n\n" +
 	"The picture has the metrics of two replicas over a minute.\nGrafana draws it a little differently, and has more rows below.\n\n" +
 	"The API server may call Pillion several times for one pod, because another webhook changed it, or the label of its namespace changes.\n" +
 	"`pillion_admission_*` count calls.\n" +
@@ -322,15 +319,15 @@ const metricsIntroduction = "# Metrics\n\n" +
 
 // Alerts and commands tell a replica that proves nothing from one that does not say.
 func TestAReplicaThatIsToProveNothingSaysThatNothingIsProven(t *testing.T) {
-	for _, flags := range [][]string{{"--proof-namespace="}, nil} {
-		_, registry := assembledReplica(t, flags...)
+	for _, namespace := range []string{"", "pillion-proof"} {
+		_, registry := assembledReplica(t, func(s *settings.Settings) { s.Namespaces.Proof = namespace })
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "pillion_enforcement_proven" })
 		if i < 0 || families[i].Metric[0].Gauge.GetValue() != 0 {
-			t.Errorf("%q: no metric says 0", flags)
+			t.Errorf("%q: no metric says 0", namespace)
 		}
 	}
 }

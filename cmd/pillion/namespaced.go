@@ -1,61 +1,40 @@
 package main
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 	"github.com/pillion-dev/pillion/webhook"
 )
 
-// namespacedTemplates are the parts that serve the templates of namespaces.
-type namespacedTemplates struct {
-	*store.Namespaced
-	status *store.StatusWriter
-	served bool
-}
+// namespacedTemplates are the templates of namespaces, with a metric of them.
+type namespacedTemplates struct{ *store.Namespaced }
 
-// readNamespaced attaches the templates of namespaces to the set. Where they are not served it only
-// says so in their statuses.
+// readNamespaced attaches the templates of namespaces to the set, where they are served.
 func (r *replica) readNamespaced() {
-	c := r.c
-	if !c.ClusterTemplates {
+	if !r.c.Templates.Namespaced {
 		return
 	}
-	log := r.logger("templates of namespaces")
-	r.namespaced = &namespacedTemplates{
-		Namespaced: store.NewNamespaced(store.NamespacedOptions{
-			Metadata: r.metadata, Group: c.Prefix, Compile: r.compile, Budget: webhook.Share(c.MemoryLimit, webhook.TemplateShare), Logger: log,
-			SwitchedOff: !c.NamespacedTemplates, Excluded: c.Excluded,
-			Read: func(ctx context.Context, namespace, name string) ([]byte, error) {
-				return r.client.CoreV1().RESTClient().Get().AbsPath("/apis", c.Prefix, v1alpha1.Version, "namespaces", namespace, store.NamespacedResource, name).
-					SetHeader("Accept", "application/json").DoRaw(ctx)
-			},
-		}),
-		status: store.NewNamespacedStatusWriter(r.metadata, c.Prefix, log),
-		served: c.NamespacedTemplates,
-	}
-	r.namespaced.status.Acceptance = r.oracle().acceptance
-	if c.NamespacedTemplates {
-		r.set.Attach(r.namespaced.Namespaced)
-	}
-	r.namespaced.OnVerdicts(r.namespaced.status.Observe)
+	r.namespaced = &namespacedTemplates{store.NewNamespaced(store.NamespacedOptions{
+		Client: dynamic.NewForConfigOrDie(r.config), Compile: r.compile, Budget: webhook.Share(r.c.Server.MemoryBytes(), webhook.TemplateShare), Logger: r.logger("templates of namespaces"),
+	})}
+	r.set.Attach(r.namespaced.Namespaced)
+	r.namespaced.OnVerdicts(r.status.Observe)
 	r.registry.MustRegister(r.namespaced)
 }
 
-// loaded is [store.Namespaced.Loaded]. Where templates of namespaces are not served it returns nil.
+// loaded is [store.Namespaced.Ready]. Where templates of namespaces are not served it returns nil.
 func (n *namespacedTemplates) loaded() error {
-	if n == nil || !n.served {
+	if n == nil {
 		return nil
 	}
-	return n.Loaded()
+	return n.Ready()
 }
 
 // count returns how many templates a namespace has, for the guard; nil where they are not served.
 func (n *namespacedTemplates) count() func(namespace string) int {
-	if n == nil || !n.served {
+	if n == nil {
 		return nil
 	}
 	return n.Count

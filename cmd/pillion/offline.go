@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/charts"
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/entries"
@@ -21,7 +23,6 @@ import (
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -33,7 +34,6 @@ type offline struct {
 	values    string
 	// valuesText are the values themselves, in place of their file.
 	valuesText    string
-	prefix        string
 	foreign       []string
 	namespace     string
 	namespaceFile string
@@ -45,6 +45,8 @@ type offline struct {
 	where     inspect.Place
 	now       time.Time
 }
+
+const foreignUsage = "containers of other injectors, by name: $each: App and $each: Init skip them, except in required templates (empty: none)"
 
 // maxFile bounds the bytes of one file.
 const maxFile = 64 << 20
@@ -58,7 +60,6 @@ func (o *offline) templateFlags(cmd *cobra.Command) {
 // compileFlags are the server's settings that templates are compiled with.
 func (o *offline) compileFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.values, "values", "", "YAML file of the installer's values, which templates read as 'values'")
-	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	cmd.Flags().StringSliceVar(&o.foreign, "foreign-sidecars", templates.DefaultForeignSidecars(), foreignUsage)
 }
 
@@ -79,14 +80,13 @@ func (o *offline) settingFlags(cmd *cobra.Command) {
 // read, whether or not there is a cluster.
 func (o *offline) clusterFlag(cmd *cobra.Command) {
 	placeFlags(cmd.Flags(), &o.where)
-	cmd.Flags().BoolVar(&o.inCluster, "cluster", false, "take templates, values, prefix and namespaces from the cluster, read with your own rights")
+	cmd.Flags().BoolVar(&o.inCluster, "cluster", false, "take templates, values and namespaces from the cluster, read with your own rights")
 }
 
 // fileFlags are the flags that say what --cluster reads.
 var fileFlags = []string{"templates", "library", "values", "foreign-sidecars", "namespace-file", "excluded-namespaces"}
 
-// connect returns the cluster that the flags name, with the settings of the server there. The prefix of
-// the flags is for a user who may not read them. What the cluster is read for must not be given by files
+// connect returns the cluster that the flags name, with the settings of the server there. What the cluster is read for must not be given by files
 // as well.
 func (o *offline) connect(cmd *cobra.Command) (*inspect.Live, error) {
 	for _, name := range fileFlags {
@@ -114,7 +114,7 @@ func (o *offline) live(cmd *cobra.Command) (*inspect.Live, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cluster.Live(cmd.Context(), o.prefix)
+	return cluster.Live(cmd.Context())
 }
 
 // inForce returns the templates of the files, or those of the cluster with what else there is. It
@@ -201,17 +201,11 @@ func (o *offline) set(cmd *cobra.Command) (*templates.Set, error) {
 	}
 	names := o.library
 	if len(names) == 0 {
-		names = library.Names()
+		names = charts.Names()
 	}
 	entries, err := o.entries(options, names)
 	if err != nil {
 		return nil, err
-	}
-	defaults, _ := options.Values["defaults"].(map[string]any)
-	for _, name := range slices.Sorted(maps.Keys(defaults)) {
-		if _, ok := entries[name]; !ok {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: the values have defaults for %q, and no template of that name is loaded\n", name)
-		}
 	}
 	return templates.NewSet(slices.Collect(maps.Values(entries))), nil
 }
@@ -270,7 +264,7 @@ func (o *offline) ownTemplates(options templates.Options) (map[string]templates.
 }
 
 func (o *offline) compileOptions(cmd *cobra.Command) (templates.Options, error) {
-	options := templates.Options{Prefix: o.prefix, ForeignSidecars: foreignNames(o.foreign), Check: injector.CheckRequired}
+	options := templates.Options{ForeignSidecars: append([]string{}, o.foreign...), Check: injector.CheckRequired}
 	var err error
 	switch {
 	case o.valuesText != "":
@@ -438,10 +432,6 @@ func (o *offline) open(cmd *cobra.Command) (*session, error) {
 
 // openFiles returns a session for documents of the file, by the flags alone.
 func (o *offline) openFiles(cmd *cobra.Command, documents []workload.Document) (*session, error) {
-	options, err := o.compileOptions(cmd)
-	if err != nil {
-		return nil, err
-	}
 	set, err := o.set(cmd)
 	if err != nil {
 		return nil, err
@@ -450,10 +440,10 @@ func (o *offline) openFiles(cmd *cobra.Command, documents []workload.Document) (
 	if err != nil {
 		return nil, err
 	}
-	pipeline := at(injector.NewPipeline(injector.Config{Prefix: o.prefix, ExcludedNamespaces: defaultExcluded, Explain: "pillion explain -f " + o.file + " with the same flags"}), o.now)
+	pipeline := at(injector.NewPipeline(injector.Config{ExcludedNamespaces: settings.DefaultExcluded(), Explain: "pillion explain -f " + o.file + " with the same flags"}), o.now)
 	return &session{file: o.file, documents: documents, Session: &inspect.Session{
-		Compare:   drift.Comparer{Pipeline: pipeline, Registration: entries.Registration{Prefix: o.prefix, All: true, Excluded: defaultExcluded}},
-		Templates: set, Prefix: o.prefix, Values: options.Values, Namespaces: ns,
+		Compare:   drift.Comparer{Pipeline: pipeline, Registration: entries.Registration{All: true, Excluded: settings.DefaultExcluded()}},
+		Templates: set, Namespaces: ns,
 	}}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/charts"
 )
 
 const shop = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: fluent-bit}}\n"
@@ -47,7 +47,7 @@ func named(input string, args []string) []string {
 		return nil
 	}
 	var flags []string
-	for _, name := range library.Names() {
+	for _, name := range charts.Names() {
 		if strings.Contains(input, name) || name == "fluent-bit" {
 			flags = append(flags, "--library", name)
 		}
@@ -129,7 +129,7 @@ func TestAPodWhoseListsHoldSomethingElseThanObjectsIsRefused(t *testing.T) {
 func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
 	files := map[string]string{"ns.yaml": shop, "bad.yaml": "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec: {ordr: 1, onConflit: Deny, inject: {}}\n"}
 	_, injected, _ := call(t, pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
-	_, out, _ := call(t, injected, files, "explain", "-f", "-", "--library", strings.Join(library.Names(), ","))
+	_, out, _ := call(t, injected, files, "explain", "-f", "-", "--library", strings.Join(charts.Names(), ","))
 	for _, want := range []string{
 		"not known: no --namespace-file has it",
 		"note: no --namespace-file has the namespace default: it counts as one without annotations, and with no label but its name",
@@ -294,20 +294,6 @@ func TestExitCodesTellWrongUsageFromBadInput(t *testing.T) {
 		if code != c.want || (code != exitDone) == (errs == "") {
 			t.Errorf("%v: exit %d, want %d\n%s\n%s", c.args, code, c.want, out, errs)
 		}
-	}
-}
-
-func TestTheInstallersDefaultsShowInParams(t *testing.T) {
-	files := map[string]string{"v.yaml": "defaults:\n  vault-agent: {address: 'https://vault.example.com'}\n  flunet-bit: {image: x}\n"}
-	code, out, errs := call(t, "", files, "params", "vault-agent", "--values", "DIR/v.yaml")
-	if code != exitDone || !strings.Contains(out, "https://vault.example.com") {
-		t.Errorf("exit %d\n%s", code, out)
-	}
-	if !strings.Contains(errs, `defaults for "flunet-bit"`) || strings.Contains(errs, "vault-agent") {
-		t.Errorf("standard error:\n%s", errs)
-	}
-	if _, out, _ := call(t, "", nil, "params", "cloud-sql-proxy"); !strings.Contains(out, "(required)") {
-		t.Errorf("without the installer's defaults\n%s", out)
 	}
 }
 

@@ -18,11 +18,11 @@ import (
 
 // newOracle returns an oracle that creates pods in a namespace by dry run. It drops the API server's
 // warnings about sample pods.
-func newOracle(config *rest.Config, namespace, prefix string) oracle.Oracle {
+func newOracle(config *rest.Config, namespace string) oracle.Oracle {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{}
 	create := clientset.CreatePod(clientset.NewOrDie(config), namespace)
-	return oracle.Oracle{Prefix: prefix, Create: func(ctx context.Context, pod map[string]any) error {
+	return oracle.Oracle{Create: func(ctx context.Context, pod map[string]any) error {
 		return rights.Named(create(ctx, pod))
 	}}
 }
@@ -36,16 +36,16 @@ type templateOracle struct{ oracle.Oracle }
 
 // oracle returns the oracle of the guard and of the writer of statuses.
 func (r *replica) oracle() templateOracle {
-	if !r.c.proves() {
-		return templateOracle{oracle.Oracle{Prefix: r.c.Prefix}}
+	if !r.c.Proves() {
+		return templateOracle{oracle.Oracle{}}
 	}
-	return templateOracle{newOracle(r.config, r.c.ProofNamespace, r.c.Prefix)}
+	return templateOracle{newOracle(r.config, r.c.Namespaces.Proof)}
 }
 
 // problems returns why no pod can have a template: Pillion cannot merge it into any, or the API server
 // calls all sample pods that get it invalid. The error says why that is not known.
 func (o templateOracle) problems(ctx context.Context, d templates.Document, t *templates.Template) ([]templates.Problem, error) {
-	pods, err := lint.InjectSamples(t, samples.Bundled(), o.Prefix)
+	pods, err := lint.InjectSamples(t, samples.Bundled())
 	switch {
 	case err != nil:
 		path, line := templates.Place(d, "spec", "inject")

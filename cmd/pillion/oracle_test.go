@@ -40,7 +40,7 @@ func TestTheConditionAcceptedSaysWhatTheAPIServerDoes(t *testing.T) {
 		"nobody to ask":         {sidecar + "}]}}", nil, "Unknown NotAsked", "enforcement=None", false},
 		"no sample pod gets it": {"matchConditions: [{name: never, expression: \"has(pod.metadata.uid)\"}]\n  " + sidecar + "}]}}", yes, "Unknown NotAsked", "no sample pod gets the template", false},
 	} {
-		o := templateOracle{oracle.Oracle{Prefix: templates.DefaultPrefix, Create: c.create}}
+		o := templateOracle{oracle.Oracle{Create: c.create}}
 		compiled := templatestest.Compile(t, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: t}\nspec:\n  "+c.spec+"\n")
 		got := o.acceptance(t.Context(), compiled)
 		if string(got.Status)+" "+got.Reason != c.want || !strings.Contains(got.Message, c.says) {

@@ -41,10 +41,9 @@ func newParamsCommand() *cobra.Command {
 annotation that sets each, the default and what is allowed. Without --cluster it
 reads files: the library and --templates.
 
-With --cluster the template, and the defaults of the installer's values, are
-those in force there. With -n as well, params adds the value that a plain pod of
-the namespace gets, and the level that it comes from: Default, Installer or
-Namespace.`,
+With --cluster the template is the one in force there. With -n as well, params
+adds the value that a plain pod of the namespace gets, and the level that it
+comes from: Default or Namespace.`,
 		Example: `  pillion params fluent-bit
   pillion params fluent-bit log-level
   pillion params fluent-bit --cluster -n shop

@@ -1,11 +1,7 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
@@ -21,7 +17,6 @@ func clusterFlags(f *pflag.FlagSet, p *inspect.Place) {
 func placeFlags(f *pflag.FlagSet, p *inspect.Place) {
 	clusterFlags(f, p)
 	f.StringVar(&p.Namespace, "pillion-namespace", injector.DefaultNamespace, "Pillion's own namespace")
-	f.StringVar(&p.Selector, "pillion-selector", "", "label selector of Pillion's Deployment and pods, where its namespace has two releases")
 }
 
 // replicaFlag adds the flag of commands that ask replicas.
@@ -35,31 +30,5 @@ func openCluster(p inspect.Place) (*inspect.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inspect.Open(config, p, served)
-}
-
-// served reads what the server in a container is told: its arguments, and the variables PILLION_*
-// that say what they leave open.
-func served(container corev1.Container) (inspect.Served, error) {
-	var c serveConfig
-	f := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	f.ParseErrorsAllowlist.UnknownFlags = true // of another version
-	f.Usage = func() {}
-	c.flags(f)
-	if err := f.Parse(container.Args[1:]); err != nil {
-		return c.Served, err
-	}
-	v := viper.New()
-	if err := v.BindPFlags(f); err != nil {
-		return c.Served, err
-	}
-	for _, e := range container.Env {
-		setting, ok := strings.CutPrefix(e.Name, "PILLION_")
-		setting = strings.ReplaceAll(strings.ToLower(setting), "_", "-")
-		if flag := f.Lookup(setting); ok && flag != nil && !flag.Changed && e.ValueFrom == nil {
-			v.Set(setting, e.Value)
-		}
-	}
-	err := c.read(f, v)
-	return c.Served, err
+	return inspect.Open(config, p)
 }

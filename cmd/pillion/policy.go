@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/offline/admissionpolicy"
 )
 
@@ -46,7 +47,7 @@ matchConditions, has no policy.`,
 	}
 	c.given.templateFlags(cmd)
 	c.given.clusterFlag(cmd)
-	cmd.Flags().StringSliceVar(&c.excluded, "excluded-namespaces", defaultExcluded, "namespaces that the policy leaves out, besides Pillion's own")
+	cmd.Flags().StringSliceVar(&c.excluded, "excluded-namespaces", settings.DefaultExcluded(), "namespaces that the policy leaves out, besides Pillion's own")
 	return cmd
 }
 
@@ -55,12 +56,12 @@ func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	options := admissionpolicy.Options{Prefix: c.given.prefix, Excluded: append(slices.Clone(c.excluded), c.given.where.Namespace)}
+	options := admissionpolicy.Options{Excluded: append(slices.Clone(c.excluded), c.given.where.Namespace)}
 	if live != nil {
 		if !live.Complete {
 			return errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")
 		}
-		options = admissionpolicy.Options{Prefix: live.Prefix, Excluded: live.Excluded}
+		options = admissionpolicy.Options{Excluded: live.Excluded}
 	}
 	t, err := oneTemplate(set, args[0])
 	if err != nil {

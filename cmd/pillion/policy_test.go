@@ -19,8 +19,8 @@ spec:
 `
 
 func TestPolicyPrintsThePolicyAndItsBinding(t *testing.T) {
-	files := map[string]string{"mesh.yaml": floored, "values.yaml": "defaults: {mesh: {image: mirror.example.com/proxy:2}}\n"}
-	code, out, errs := call(t, "", files, "policy", "mesh", "--library=fluent-bit", "--templates=DIR/mesh.yaml", "--values=DIR/values.yaml", "--excluded-namespaces=b,a", "--pillion-namespace=sidecars", "--annotation-prefix=side.example.com")
+	files := map[string]string{"mesh.yaml": floored}
+	code, out, errs := call(t, "", files, "policy", "mesh", "--library=fluent-bit", "--templates=DIR/mesh.yaml", "--excluded-namespaces=b,a", "--pillion-namespace=sidecars")
 	if code != exitDone || errs != "" {
 		t.Fatalf("%d %s", code, errs)
 	}

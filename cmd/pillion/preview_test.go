@@ -63,16 +63,16 @@ func newPreview(t testing.TB, annotations map[string]string, change ...func(*web
 	set := templates.NewSet(all)
 	ns := templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}, Annotations: annotations}
 	pods := webhook.Pods{
-		Pipeline:   injector.NewPipeline(injector.Config{Prefix: templates.DefaultPrefix}),
+		Pipeline:   injector.NewPipeline(injector.Config{}),
 		Namespaces: oneNamespace{ns}, Templates: func() *templates.Set { return set },
 	}
 	options := webhook.PreviewOptions{
-		Pods: pods, Prefix: templates.DefaultPrefix, Created: created, Rate: rate.NewLimiter(rate.Inf, 0),
+		Pods: pods, Created: created, Rate: rate.NewLimiter(rate.Inf, 0),
 	}
 	for _, c := range change {
 		c(&options)
 	}
-	handlers := webhook.NewPreview(options, entries.Registration{Prefix: templates.DefaultPrefix}.Preview())
+	handlers := webhook.NewPreview(options, entries.Registration{}.Preview())
 	middleware := webhook.NewMiddleware(webhook.Options{
 		Effects: noEvents{}, Metrics: webhook.NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.DiscardHandler),
 		Timeout: time.Hour, Memory: webhook.SideMemoryFor(256 << 20), Advice: true,

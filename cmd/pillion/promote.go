@@ -15,14 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -30,7 +29,6 @@ import (
 // promoteCommand has the flags of the command.
 type promoteCommand struct {
 	where     inspect.Place
-	prefix    string
 	templates []string
 	output    string
 }
@@ -50,7 +48,8 @@ where it stopped.
 With -o yaml promote writes nothing: it prints the stable template to commit.
 With --templates as well it reads files and no cluster.
 
-A canary that does not compile, or is suspended, is not promoted.`,
+A canary that does not compile, or is suspended, is not promoted. Templates of a
+Helm release are changed in the chart's values: promote names the value.`,
 		Example: `  pillion promote fluent-bit-next
   pillion promote fluent-bit-next -o yaml --templates templates/`,
 		Args:              oneArg("promote takes the name of one canary"),
@@ -59,7 +58,6 @@ A canary that does not compile, or is suspended, is not promoted.`,
 	}
 	f := cmd.Flags()
 	placeFlags(f, &p.where)
-	f.StringVar(&p.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	f.StringSliceVar(&p.templates, "templates", nil, "with -o yaml: read SidecarTemplates from this file or directory, and from no cluster (repeatable)")
 	outputFlag(f, &p.output, "", "yaml or json: print the stable template, and write nothing", "yaml", "json")
 	return cmd
@@ -110,7 +108,7 @@ func (p *promoteCommand) source() (getTemplate, dynamic.ResourceInterface, error
 	if err != nil {
 		return nil, nil, err
 	}
-	client := cluster.Objects.Resource(schema.GroupVersionResource{Group: p.prefix, Version: v1alpha1.Version, Resource: store.Resource})
+	client := cluster.Objects.Resource(store.Resource)
 	return func(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 		object, err := client.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -133,7 +131,7 @@ func (p *promoteCommand) fromFiles(_ context.Context, name string) (*unstructure
 			}
 		}
 	}
-	text, err := library.Get(name, nil)
+	text, err := charts.Template(name)
 	if err != nil {
 		return nil, fmt.Errorf("there is no template %s in %s: %w", name, strings.Join(p.templates, ", "), err)
 	}
@@ -157,7 +155,7 @@ func (p *promoteCommand) promoted(canary, stable *unstructured.Unstructured) (*u
 	result.Object["spec"] = templates.PromotedSpec(spec, own)
 	name := canary.GetName()
 	if suspended, _ := spec["suspend"].(bool); suspended {
-		return nil, fmt.Errorf("the canary %s is suspended. Promote it after you have taken spec.suspend away: kubectl patch sidecartemplates.%s %s --type=merge -p '{\"spec\":{\"suspend\":false}}'", name, p.prefix, name)
+		return nil, fmt.Errorf("the canary %s is suspended. Promote it after you have taken spec.suspend away: kubectl patch sidecartemplate %[1]s --type=merge -p '{\"spec\":{\"suspend\":false}}'", name)
 	}
 	if ready := readyCondition(canary); ready != nil && ready.Status == metav1.ConditionTrue {
 		return result, nil
@@ -168,7 +166,7 @@ func (p *promoteCommand) promoted(canary, stable *unstructured.Unstructured) (*u
 		text, err := yaml.Marshal(map[string]any{"apiVersion": v1alpha1.APIVersion, "kind": v1alpha1.Kind, "metadata": map[string]any{"name": object.GetName()}, "spec": object.Object["spec"]})
 		if err == nil {
 			// Lines are those of a text that nobody has.
-			_, _, err = templates.Compile(text, templates.Options{Prefix: p.prefix, Source: templates.ClusterSource + name})
+			_, _, err = templates.Compile(text, templates.Options{Source: templates.ClusterSource + name})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the canary %s cannot be promoted: %w", name, err)
@@ -202,13 +200,17 @@ func onlyStatusChanged(ctx context.Context, client dynamic.ResourceInterface, ob
 	return true
 }
 
+// releaseOf returns the name of the Helm release that an object is of, "" for none.
+func releaseOf(object *unstructured.Unstructured) string {
+	return object.GetAnnotations()["meta.helm.sh/release-name"]
+}
+
 // write updates the stable template, and deletes the canary.
 func (p *promoteCommand) write(ctx context.Context, out io.Writer, client dynamic.ResourceInterface, canary, promoted *unstructured.Unstructured) error {
 	name, of := canary.GetName(), promoted.GetName()
 	for _, object := range []*unstructured.Unstructured{promoted, canary} {
-		if templates.IsMirror(p.prefix, object.GetLabels()) {
-			return fmt.Errorf("the SidecarTemplate %s is a read-only copy of what Pillion serves from %s: print the new one with -o yaml, and change it there",
-				object.GetName(), object.GetAnnotations()[templates.MirrorSourceKey(p.prefix)])
+		if release := releaseOf(object); release != "" {
+			return fmt.Errorf("the SidecarTemplate %[1]s is of the Helm release %[2]s, whose next upgrade would take the change back: change the chart's value templates.%[1]s; pillion promote %[3]s -o yaml prints what %[4]s is to be", object.GetName(), release, name, of)
 		}
 	}
 	const again = "run the same command again"
@@ -249,10 +251,11 @@ func (p *promoteCommand) print(out io.Writer, object *unstructured.Unstructured)
 	metadata := map[string]any{"name": object.GetName()}
 	annotations, labels := object.GetAnnotations(), object.GetLabels()
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	if !templates.IsMirror(p.prefix, labels) && len(labels) > 0 {
+	inRelease := releaseOf(object) != "" // its labels and annotations are the chart's
+	if !inRelease && len(labels) > 0 {
 		metadata["labels"] = labels
 	}
-	if !templates.IsMirror(p.prefix, labels) && len(annotations) > 0 {
+	if !inRelease && len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
 	printed := map[string]any{"apiVersion": object.GetAPIVersion(), "kind": object.GetKind(), "metadata": metadata, "spec": object.Object["spec"]}

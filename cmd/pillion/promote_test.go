@@ -57,7 +57,7 @@ func TestAPromotionGoesOnIfOnlyTheStatusChanged(t *testing.T) {
 			}
 			return true, nil, apierrors.NewConflict(resource.GroupResource(), now.GetName(), nil)
 		})
-		p := promoteCommand{prefix: templates.DefaultPrefix}
+		p := promoteCommand{}
 		err := p.write(context.Background(), io.Discard, client.Resource(resource), canary.DeepCopy(), stable.DeepCopy())
 		if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
 			t.Errorf("%s: %v, want %q", name, err, c.fails)
@@ -65,6 +65,25 @@ func TestAPromotionGoesOnIfOnlyTheStatusChanged(t *testing.T) {
 		if _, err := client.Resource(resource).Get(t.Context(), "logs-next", metav1.GetOptions{}); apierrors.IsNotFound(err) != (c.fails == "") {
 			t.Errorf("%s: the canary afterwards: %v", name, err)
 		}
+	}
+}
+
+// The next upgrade would take the change back.
+func TestATemplateOfAHelmReleaseIsNotPromotedByHand(t *testing.T) {
+	object := func(name string) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": map[string]any{"name": name}, "spec": map[string]any{}}}
+	}
+	stable, canary := object("logs"), object("logs-next")
+	stable.SetAnnotations(map[string]string{"meta.helm.sh/release-name": "pillion"})
+	stable.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})
+	p := promoteCommand{output: "yaml"}
+	err := p.write(t.Context(), io.Discard, nil, canary, stable) // without a client: it asks the API server nothing
+	if want := "change the chart's value templates.logs; pillion promote logs-next -o yaml prints"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+	var out strings.Builder
+	if err := p.print(&out, stable); err != nil || strings.Contains(strings.ToLower(out.String()), "helm") {
+		t.Errorf("%v: what is printed for the values has the release's own keys:\n%s", err, &out)
 	}
 }
 

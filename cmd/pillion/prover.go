@@ -22,25 +22,19 @@ func (r *replica) prove() {
 	config.WarningHandler = rest.NoWarnings{}
 	client := clientset.NewOrDie(config)
 	r.prover = proof.New(proof.Options{
-		Prefix: c.Prefix, Namespace: c.ProofNamespace, Logger: r.logger("proof"),
+		Namespace: c.Namespaces.Proof, Logger: r.logger("proof"),
 		Ready:   func() error { return r.server.Ready() },
-		Timeout: c.ReviewTimeout + 5*time.Second,
+		Timeout: c.Reviews.Timeout + 5*time.Second,
 		Create: func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
-			return client.CoreV1().Pods(c.ProofNamespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return client.CoreV1().Pods(c.Namespaces.Proof).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		},
 	})
-	if c.proves() {
+	if c.Proves() {
 		r.run(r.prover.Run)
 	}
 }
 
-// withoutProof returns the set without the built-in template of proofs, which is nobody's to
-// look after. While somebody else's manifest has the name of one, it stays: its entry says so.
+// withoutProof returns the set without the built-in template of proofs, which is nobody's to look after.
 func withoutProof(set *templates.Set) *templates.Set {
-	return templates.NewSet(slices.DeleteFunc(set.All(), func(e templates.Entry) bool {
-		return e.Source == proofSource && e.Err == nil
-	}))
+	return templates.NewSet(slices.DeleteFunc(set.All(), func(e templates.Entry) bool { return e.Name == proof.Template }))
 }
-
-// proofSource is how messages call the source of the built-in template.
-const proofSource = "proof template of Pillion itself"

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/spf13/cobra"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -21,8 +21,9 @@ import (
 	"github.com/pillion-dev/pillion/controller/follow"
 	"github.com/pillion-dev/pillion/controller/namespaces"
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/controller/store"
-	"github.com/pillion-dev/pillion/controller/usage"
+	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/webhook"
@@ -31,7 +32,7 @@ import (
 // replica is a process of pillion serve. Its parts are made in steps, in the order of the fields. Each
 // step takes what those before it made, registers its metrics, and notes what is to be run.
 type replica struct {
-	c        serveConfig
+	c        settings.Settings
 	config   *rest.Config
 	registry *prometheus.Registry
 	metrics  *webhook.Metrics
@@ -50,8 +51,8 @@ type replica struct {
 	compile    templates.Options
 	namespaces *namespaces.Informer
 	set        *store.Templates
-	// status and namespaced are nil where no templates of the cluster are served.
 	status     *store.StatusWriter
+	// namespaced is nil where templates of namespaces are not served.
 	namespaced *namespacedTemplates
 	source     *certs.Source
 
@@ -61,8 +62,6 @@ type replica struct {
 
 	// By write: what is written to the cluster.
 	prover  *proof.Prover
-	counter *usage.Counter
-	inUse   []webhook.Check
 	leaving *leaving
 
 	// By listen.
@@ -71,14 +70,14 @@ type replica struct {
 }
 
 // assemble returns a replica that has not begun to run. It asks the API server nothing.
-func assemble(cmd *cobra.Command, c serveConfig, config *rest.Config, registry *prometheus.Registry, log *slog.Logger) (*replica, error) {
+func assemble(c settings.Settings, config *rest.Config, registry *prometheus.Registry, log *slog.Logger) (*replica, error) {
 	r := &replica{c: c, config: config, registry: registry, metrics: webhook.NewMetrics(registry), log: log}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registerSettings(registry, c)
 	if err := r.connect(); err != nil {
 		return nil, err
 	}
-	if err := r.follow(cmd); err != nil {
+	if err := r.follow(); err != nil {
 		return nil, err
 	}
 	r.review()
@@ -109,75 +108,52 @@ func (r *replica) connect() error {
 }
 
 // follow makes what keeps namespaces, templates, the API server's version and certificates.
-func (r *replica) follow(cmd *cobra.Command) error {
-	c := r.c
-	r.compile = templates.Options{Prefix: c.Prefix, ForeignSidecars: c.ForeignSidecars, Check: injector.CheckRequired}
+func (r *replica) follow() error {
 	var err error
-	if c.Values != "" {
-		if r.compile.Values, err = readValues(cmd, c.Values); err != nil {
-			return err
-		}
+	if r.compile, err = r.c.Compile(); err != nil {
+		return err
 	}
-	r.namespaces = namespaces.New(namespaces.Options{
-		Client: r.metadata, Prefix: c.Prefix, Logger: r.logger("namespaces"),
-	})
+	r.compile.Check = injector.CheckRequired
+	r.namespaces = namespaces.New(namespaces.Options{Client: r.metadata, Logger: r.logger("namespaces")})
 	if err := r.readTemplates(); err != nil {
 		return err
 	}
 	r.set.OnChange(func(s *templates.Set) { r.metrics.SetTemplates(withoutProof(s)) })
 	r.readNamespaced()
 	r.registry.MustRegister(follow.NewCollector(r.caches))
-	r.source = newSource(c, r.config, r.logger("certs"))
+	r.source = newSource(r.c, r.config, r.logger("certs"))
 	r.registry.MustRegister(r.source)
 	r.run(r.set.Run, r.source.Run)
 	return nil
 }
 
-// readTemplates makes the set of the templates in force, and the writer of the statuses of those of
-// the cluster.
+// readTemplates makes the set of the templates in force, and the writer of their statuses.
 func (r *replica) readTemplates() error {
-	c := r.c
-	options := store.Options{Compile: r.compile, Named: r.named, Logger: r.logger("templates")}
-	if c.proves() { // first, so that the name is nobody else's
-		options.Sources = append(options.Sources, store.BuiltIn(proofSource, proof.Manifest(c.Prefix, c.ProofNamespace)))
-	}
-	if len(c.Library) > 0 {
-		source, err := store.Library(r.compile.Values, c.Library...)
-		if err != nil {
-			return err
-		}
-		options.Sources = append(options.Sources, source)
-	}
-	for _, dir := range c.Templates {
-		options.Sources = append(options.Sources, store.Directory(dir))
-	}
-	if !c.ClusterTemplates {
-		r.set = store.New(options)
-		return nil
-	}
 	client := dynamic.NewForConfigOrDie(r.config)
-	options.Sources = append(options.Sources, store.Cluster(client, c.Prefix, options.Logger))
-	r.set, r.status = store.New(options), store.NewStatusWriter(client, c.Prefix, options.Logger)
+	options := store.Options{Client: client, Compile: r.compile, Logger: r.logger("templates")}
+	if r.c.Proves() {
+		var err error
+		if options.BuiltIn, _, err = templates.Compile(proof.Manifest(r.c.Namespaces.Proof), r.compile); err != nil {
+			return fmt.Errorf("compiling the template of the proof: %w", err)
+		}
+	}
+	r.set, r.status = store.New(options), store.NewStatusWriter(client, options.Logger)
 	r.status.Acceptance = r.oracle().acceptance
-	r.set.OnVerdicts(func(v []store.Verdict) { r.status.Observe("templates", v) })
+	r.set.OnVerdicts(func(v []store.Verdict) { r.status.Observe("", v) })
 	return nil
 }
 
 // caches returns the states of the caches of the cluster's objects.
 func (r *replica) caches() map[string]follow.State {
-	states := map[string]follow.State{"namespaces": r.namespaces.State()}
-	if state, ok := r.set.State(); ok {
-		states["templates"] = state
-	}
-	return states
+	return map[string]follow.State{"namespaces": r.namespaces.State(), "templates": r.set.State()}
 }
 
 // review makes what judges pods.
 func (r *replica) review() {
 	c := r.c
-	settings := injector.Config{Prefix: c.Prefix, Namespace: c.Namespace, ExcludedNamespaces: c.Excluded}
+	settings := injector.Config{Namespace: c.Server.Namespace, ExcludedNamespaces: c.Namespaces.Excluded}
 	r.recorder = events.New(events.Options{
-		Client: r.client.EventsV1(), Metadata: r.metadata, Namespace: r.namespaces.UID, Owners: c.OwnerEvents,
+		Client: r.client.EventsV1(), Metadata: r.metadata, Namespace: r.namespaces.UID, Owners: c.Pods.OwnerEvents,
 		Explain: settings.ExplainCommand, Logger: r.logger("events"),
 	})
 	r.registry.MustRegister(r.recorder.Collector())
@@ -192,29 +168,17 @@ func (r *replica) loaded() error {
 	return errors.Join(r.namespaces.Ready(), r.set.Ready(), r.namespaced.loaded())
 }
 
-// mayWrite returns nil while the replica may write to the cluster. One that is held up has not all
-// templates: it must take no label off, and has nothing to say in a status.
-func (r *replica) mayWrite() error {
-	return errors.Join(r.loaded(), checkAll(r.inUse))
-}
-
 // write makes what writes to the cluster, and what counts for it.
 func (r *replica) write() {
 	r.prove()
 	r.registry.MustRegister(r.prover)
-	r.countUsage()
-	r.gateUpgrades()
-	r.leaving = newLeaving(r.metadata, r.c, labelRemover(r.unlimited, r.c.Prefix, false), r.logger("uninstall"))
-	if r.c.UninstallMarker != "" {
+	r.leaving = newLeaving(r.metadata, r.c, labelRemover(r.unlimited, false), r.logger("uninstall"))
+	if r.c.Namespaces.UninstallMarker != "" {
 		r.run(r.leaving.Run)
 	}
-	if r.status != nil {
-		r.counter.OnCount(func(count usage.Count) { r.status.Counted(count.In) })
-		r.run(once(r.mayWrite, r.status.Run))
-		r.mirror()
-	}
+	r.run(once(r.loaded, r.status.Run))
 	if r.namespaced != nil {
-		r.run(r.namespaced.Run, once(r.mayWrite, r.namespaced.status.Run))
+		r.run(r.namespaced.Run)
 	}
 	r.label()
 	r.countPods()
@@ -223,43 +187,48 @@ func (r *replica) write() {
 // listen makes the server.
 func (r *replica) listen() error {
 	c := r.c
-	peers, err := c.peers()
+	peers, err := readPeers(c.Reviews)
 	if err != nil {
-		return fmt.Errorf("reading %s: %w", c.ClientCAFile, err)
+		return err
 	}
 	reviews := webhook.Options{
 		Effects: r.recorder, Metrics: r.metrics, Logger: r.log, Ready: r.loaded,
-		Timeout: c.ReviewTimeout, Memory: webhook.MemoryFor(c.MemoryLimit),
+		Timeout: c.Reviews.Timeout, Memory: webhook.MemoryFor(c.Server.MemoryBytes()),
 	}
 	r.handle(reviews)
 	r.server = webhook.NewServer(webhook.ServerOptions{
-		Listen: c.Listen, AdminListen: c.AdminListen, Connections: reviews.Memory.Connections, GetCertificate: r.source.GetCertificate, Peers: peers, Gatherer: r.registry,
-		State: c.state(r.registry, r.log), Webhooks: r.handlers,
-		Checks: append([]webhook.Check{
+		Listen: c.Server.Listen, AdminListen: c.Server.AdminListen, Connections: reviews.Memory.Connections, GetCertificate: r.source.GetCertificate, Peers: peers, Gatherer: r.registry,
+		State: replicaState(r.registry, r.log), Webhooks: r.handlers,
+		Checks: []webhook.Check{
 			{Name: "certificates", Ready: r.source.Ready},
 			{Name: "namespaces", Ready: r.namespaces.Ready},
 			{Name: "templates", Ready: func() error { return errors.Join(r.set.Ready(), r.namespaced.loaded()) }},
-		}, r.inUse...),
-		Writers: r.mayWrite, ShutdownDelay: c.ShutdownDelay, ShutdownTimeout: c.ShutdownMax, Logger: r.log,
+		},
+		Writers: r.loaded, ShutdownDelay: c.Server.ShutdownDelay, ShutdownTimeout: c.Server.ShutdownTimeout, Logger: r.log,
 	})
 	r.registry.MustRegister(r.server.Collector())
 	return nil
 }
 
+// readPeers returns the clients that may send reviews.
+func readPeers(r settings.Reviews) (webhook.Peers, error) {
+	if r.ClientCA == "" {
+		return webhook.Peers{}, nil
+	}
+	peers, err := webhook.ReadPeers([]byte(r.ClientCA), r.ClientNames)
+	if err != nil {
+		return peers, fmt.Errorf("reading reviews.clientCA: %w", err)
+	}
+	return peers, nil
+}
+
 // handle makes the handlers of reviews.
 func (r *replica) handle(reviews webhook.Options) {
 	c, middleware, namespaces := r.c, webhook.NewMiddleware(reviews), reviews
-	namespaces.Memory = webhook.SideMemoryFor(r.c.MemoryLimit)
+	namespaces.Memory = webhook.SideMemoryFor(c.Server.MemoryBytes())
 	guard := webhook.GuardOptions{
-		Compile: r.compile, ExcludedNamespaces: c.Excluded, Templates: r.set.Snapshot, Namespaces: r.namespaces.All,
-		Mirrors: c.mirrorsTemplates(), Namespaced: r.namespaced.count(),
-		Problems: r.oracle().problems,
-	}
-	previews := webhook.PreviewOptions{Pods: r.pods, Prefix: c.Prefix}
-	if c.ReadWorkloads {
-		client := clientset.NewOrDie(r.config) // of its own: nothing else waits for pages of workloads
-		w := usage.NewWorkloads(client.CoreV1().RESTClient(), c.Usage(), r.namespaces.Cached)
-		guard.Workloads, previews.Workloads = w.Naming, w.In
+		Compile: r.compile, ExcludedNamespaces: c.Namespaces.Excluded, Templates: r.set.Snapshot, Namespaces: r.namespaces.All,
+		Namespaced: r.namespaced.count(), Problems: r.oracle().problems, Version: version,
 	}
 	r.handlers = map[string]http.Handler{
 		"/mutate/namespaces":         webhook.NewMiddleware(namespaces).Handler(unlessLeaving{webhook.NewNamespace(c.Labels(), r.prover.Proven, r.set.Snapshot), r.leaving}),
@@ -272,7 +241,17 @@ func (r *replica) handle(reviews webhook.Options) {
 	for _, entry := range c.Registration().Verifying() {
 		r.handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(r.pods, entry))
 	}
-	if c.Preview {
-		r.preview(previews, reviews)
+	if c.Reviews.Preview {
+		r.preview(reviews)
+	}
+}
+
+// once returns a run that begins when something is ready.
+func once(ready func() error, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if !waiting.UntilReady(ctx, 20*time.Millisecond, ready) {
+			return nil
+		}
+		return run(ctx)
 	}
 }

@@ -18,7 +18,7 @@ func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
 		"ns/":                       {exitUsage, `"ns/" names neither a template nor a namespace`},
 		"shop --restart --in-place": {exitUsage, "--restart and --in-place: choose one"},
 		"shop --timeout 0s":         {exitUsage, "--timeout is 0s; allowed are positive durations such as 5m"},
-		"shop":                      {exitError, "looking for Pillion's Deployment in namespace pillion-system: "},
+		"shop":                      {exitError, "reading Pillion's settings in namespace pillion-system: "},
 	} {
 		code, out, errs := call(t, "", nil, append([]string{"rollout"}, strings.Fields(args)...)...)
 		if code != want.code || !strings.Contains(errs, want.says) || out != "" {

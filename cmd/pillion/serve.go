@@ -16,60 +16,79 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/controller/waiting"
 	"github.com/pillion-dev/pillion/webhook"
 )
 
 func newServeCommand() *cobra.Command {
-	var c serveConfig
+	var file, kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the admission webhook",
 		Long: `Serve answers the admission reviews of pods. The chart runs it. To run it by
 hand, you need a kubeconfig and the permissions that the chart grants.
 
-Every setting can be given as a flag, in the environment (--log-level is
-PILLION_LOG_LEVEL) or in the file of --config (log-level: debug). A flag
-overrides the environment, and the environment overrides the file. Commas
-separate the items of a list.
+All settings are in the file of --config, which the chart renders into a
+ConfigMap, and other commands read there.
 
 The server is ready (/readyz) when the served certificate verifies against the
-caBundle in every --webhook-configuration and
---validating-webhook-configuration, the namespaces have been listed, the
-templates are loaded, and no template is missing that namespaces name and the
-running replicas have (--in-use-record). Until then /readyz names what is
+caBundle in the webhook configurations, the namespaces have been listed, and
+the templates have been listed and compiled. Until then /readyz names what is
 missing. A server that cannot reach the API server stays ready.`,
-		Example: `  pillion serve --namespace pillion-system --webhook-configuration pillion \
-    --library fluent-bit`,
+		Example: `  kubectl -n pillion-system get configmap pillion -o jsonpath='{.data.settings\.yaml}' > settings.yaml
+  pillion serve --config settings.yaml --kubeconfig ~/.kube/config`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := c.load(cmd.Flags()); err != nil {
+			c, err := readSettings(file)
+			if err != nil {
 				return err
 			}
-			return serve(cmd, c)
+			return serve(cmd.Context(), c, kubeconfig)
 		},
 	}
-	c.flags(cmd.Flags())
+	cmd.Flags().StringVar(&file, "config", "", "file with the settings (required)")
+	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	return cmd
 }
 
-func newLogger(c serveConfig) *slog.Logger {
+// readSettings reads the file of settings. Its error names every wrong one.
+func readSettings(file string) (settings.Settings, error) {
+	if file == "" {
+		return settings.Settings{}, usageError{Err: errors.New("--config is required: the file that the chart renders into the ConfigMap of Pillion's settings")}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return settings.Settings{}, usageError{Err: fmt.Errorf("reading the settings: %w", err)}
+	}
+	s, err := settings.Parse(text)
+	if err == nil {
+		err = s.Validate()
+	}
+	if err != nil {
+		return s, usageError{Err: fmt.Errorf("%s: %w", file, err)}
+	}
+	return s, nil
+}
+
+func newLogger(s settings.Server) *slog.Logger {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.LogLevel)) // it was validated
+	_ = level.UnmarshalText([]byte(s.LogLevel)) // it was validated
 	options := &slog.HandlerOptions{Level: level}
-	if c.LogFormat == "json" {
+	if s.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(os.Stderr, options))
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, options))
 }
 
-func restConfig(c serveConfig) (*rest.Config, error) {
+// restConfig returns the connection to the API server, of a kubeconfig or, for "", of the pod's service account.
+func restConfig(kubeconfig string) (*rest.Config, error) {
 	var config *rest.Config
 	var err error
-	if c.Kubeconfig == "" {
+	if kubeconfig == "" {
 		config, err = rest.InClusterConfig()
 	} else {
-		config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
 	}
 	if errors.Is(err, rest.ErrNotInCluster) {
 		return nil, usageError{Err: errors.New("not running in a pod of a cluster: --kubeconfig is required")}
@@ -104,31 +123,22 @@ func findDeadConnections() {
 }
 
 // serve runs a replica.
-func serve(cmd *cobra.Command, c serveConfig) error {
+func serve(ctx context.Context, c settings.Settings, kubeconfig string) error {
 	start := time.Now()
-	log := newLogger(c)
+	log := newLogger(c.Server)
 	klog.SetSlogLogger(log.With("component", "client-go"))
-	config, err := restConfig(c)
+	config, err := restConfig(kubeconfig)
 	if err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	r, err := assemble(cmd, c, config, registry, log)
+	r, err := assemble(c, config, registry, log)
 	if err != nil {
 		return err
 	}
-	limitMemory(c.MemoryLimit)
-	log.Info("starting", "version", version, "namespace", c.Namespace, "service", c.Service)
-	return r.runAll(cmd.Context(), start)
-}
-
-// instance returns the name of this replica: a pod's host name is the pod's name.
-func instance() string {
-	name, err := os.Hostname()
-	if err != nil || name == "" {
-		return "pillion"
-	}
-	return name
+	limitMemory(c.Server.MemoryBytes())
+	log.Info("starting", "version", version, "namespace", c.Server.Namespace, "service", c.Server.Service)
+	return r.runAll(ctx, start)
 }
 
 // runAll runs the server together with all else. That runs until the server has stopped, so that

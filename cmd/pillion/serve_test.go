@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/controller/settings"
 )
 
 // The registration of another version, or of other settings, calls them.
@@ -12,11 +14,11 @@ func TestEveryPathOfTheVersionBeforeIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, scope := range []string{scopeRequested, scopeAll} {
-		replica, _ := assembledReplica(t, "--webhook-scope="+scope)
+	for _, scope := range []string{settings.Requested, settings.All} {
+		replica, _ := assembledReplica(t, func(s *settings.Settings) { s.Reviews.Scope = scope })
 		for path := range strings.Lines(string(list)) {
 			if path = strings.TrimSpace(path); strings.HasPrefix(path, "/") && replica.handlers[path] == nil {
-				t.Errorf("--webhook-scope=%s: nothing answers at %s", scope, path)
+				t.Errorf("scope %s: nothing answers at %s", scope, path)
 			}
 		}
 	}

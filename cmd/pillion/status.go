@@ -32,11 +32,11 @@ func newStatusCommand() *cobra.Command {
 		Long: `Status asks every replica, through the API server, and compares the running
 pods with what they would get if they were created now. You need the permissions
 to list pods in Pillion's namespace, and to get pods/proxy there; for the pods,
-to read Pillion's Deployment, ConfigMaps and SidecarTemplates, and to list
-namespaces, pods and events. A missing one is named, with the command that
-grants it. The exit code is 1 if a replica lacks something, or something cannot
-be read; pods that lack a sidecar do not count for it. 'pillion check' looks at
-the whole installation.
+to read Pillion's ConfigMap and SidecarTemplates, and to list namespaces, pods
+and events. A missing one is named, with the command that grants it. The exit
+code is 1 if a replica lacks something, or something cannot be read; pods that
+lack a sidecar do not count for it. 'pillion check' looks at the whole
+installation.
 
 With the name of a namespace, or -n, status shows its pods by workload; with the
 name of a template, what concerns the template. ns/NAME and sct/NAME say which
@@ -50,8 +50,7 @@ is from Pillion's events, which API servers keep for an hour.
 
 The replicas are the running pods of the namespace with a container called
 pillion. Pods that are being deleted are left out; pods that do not run are
-named. If two releases share a namespace, --pillion-selector tells their pods
-apart.`,
+named.`,
 		Example: `  pillion status
   pillion status shop
   pillion status sct/fluent-bit -o json

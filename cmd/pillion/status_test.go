@@ -75,33 +75,25 @@ c        -                               unknown
 	}
 }
 
-// A release says where its replicas have probes and metrics: by an argument, by a variable, or, if
-// a file does, by the name of a port.
+// The container's port admin says where a replica has probes and metrics.
 func TestReplicasAreAskedOnThePortThatTheyListenOn(t *testing.T) {
 	port := func(name string, number int32) []corev1.ContainerPort {
 		return []corev1.ContainerPort{{Name: "webhook", ContainerPort: 8443}, {Name: name, ContainerPort: number}}
 	}
-	env := []corev1.EnvVar{{Name: "PILLION_ADMIN_LISTEN", Value: "0.0.0.0:9300"}}
 	var manifests, want []string
 	for i, c := range []struct {
 		container corev1.Container
 		port      int
 	}{
 		{corev1.Container{}, 8080},
-		{corev1.Container{Args: []string{"serve"}}, 8080},
-		{corev1.Container{Args: []string{"serve", "--admin-listen=:8080"}, Ports: port("admin", 8080)}, 8080},
-		{corev1.Container{Args: []string{"serve", "--admin-listen=:9100"}, Ports: port("admin", 9100)}, 9100},
-		{corev1.Container{Args: []string{"serve", "--of-another-version", "--admin-listen", "[::]:9200"}, Ports: port("admin", 8080), Env: env}, 9200},
-		{corev1.Container{Args: []string{"serve"}, Ports: port("admin", 8080), Env: env}, 9300},
-		{corev1.Container{Args: []string{"serve", "--config=/etc/serve.yaml"}, Ports: port("admin", 9400)}, 9400},
-		{corev1.Container{Args: []string{"serve", "--admin-listen=nonsense"}, Ports: port("other", 9500)}, 8080},
-		{corev1.Container{Args: []string{"serve", "--replicas"}, Ports: port("admin", 9600)}, 9600},
+		{corev1.Container{Ports: port("admin", 9100)}, 9100},
+		{corev1.Container{Ports: port("other", 9500)}, 8080},
 	} {
 		c.container.Name = "pillion"
 		name := fmt.Sprint("pillion-", i)
 		text, err := json.Marshal(corev1.Pod{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "own"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mesh", Args: []string{"serve", "--admin-listen=:1"}}, c.container}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mesh", Ports: port("admin", 1)}, c.container}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +102,7 @@ func TestReplicasAreAskedOnThePortThatTheyListenOn(t *testing.T) {
 		want = append(want, fmt.Sprintf("%s:%d/readyz", name, c.port), fmt.Sprintf("%s:%d%s", name, c.port, state.Path))
 	}
 	var asked []string
-	cluster := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Place: inspect.Place{Namespace: "own"}, Serve: served})
+	cluster := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Place: inspect.Place{Namespace: "own"}})
 	cluster.Proxy = func(_ context.Context, pod string, port int, path string) ([]byte, error) {
 		asked = append(asked, fmt.Sprintf("%s:%d%s", pod, port, path))
 		return []byte("{}"), nil

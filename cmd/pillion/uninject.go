@@ -7,7 +7,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/offline/workload"
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 func newUninjectCommand() *cobra.Command {
@@ -30,7 +30,7 @@ printed on standard output unless it works for every pod.`,
 			if err != nil {
 				return err
 			}
-			results, err := uninject(cmd, o.file, documents, templates.StatusKey(o.prefix))
+			results, err := uninject(cmd, o.file, documents, v1alpha1.StatusKey)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,6 @@ printed on standard output unless it works for every pod.`,
 		},
 	}
 	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "file with pods or workloads, - for standard input")
-	cmd.Flags().StringVar(&o.prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of Pillion's annotations")
 	outputFlag(cmd.Flags(), &output, "yaml", "yaml, json or diff", "yaml", "json", "diff")
 	return cmd
 }
@@ -52,7 +51,7 @@ func uninject(cmd *cobra.Command, file string, documents []workload.Document, st
 		r := result{before: d}
 		var err error
 		r.after, r.pods, err = changePods(file, d, func(p workload.Pod) (map[string]any, error) {
-			rec, err := record.Parse(p.Object, statusKey)
+			rec, err := record.Parse(p.Object)
 			switch {
 			case err != nil:
 				fmt.Fprintf(cmd.ErrOrStderr(), "failed: %s: the record of what was injected cannot be read: %v\n", p.Owner, err)

@@ -11,18 +11,16 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 func newUnlabelCommand() *cobra.Command {
 	var where inspect.Place
-	var prefix string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "unlabel",
 		Short: "Remove Pillion's labels from all namespaces, after an uninstall",
-		Long: `Unlabel removes the labels PREFIX/injection and PREFIX/required that Pillion
-set. A value of PREFIX/injection that another field manager owns stays.
+		Long: `Unlabel removes the labels pillion.dev/injection and pillion.dev/required that
+Pillion set. A value of the first that another field manager owns stays.
 
 'helm uninstall' does the same while Pillion runs. Use unlabel where Pillion did
 not run then, or after 'helm uninstall --no-hooks'. While Pillion runs it sets
@@ -41,7 +39,7 @@ You need the permissions to list and to patch namespaces.`,
 			if err != nil {
 				return fmt.Errorf("making a client for namespaces: %w", err)
 			}
-			done, err := labelRemover(client, prefix, dryRun).Remove(cmd.Context())
+			done, err := labelRemover(client, dryRun).Remove(cmd.Context())
 			for _, name := range slices.Sorted(maps.Keys(done)) {
 				fmt.Fprintf(cmd.OutOrStdout(), "namespace %s: %s\n", name, strings.Join(done[name], ", "))
 			}
@@ -55,11 +53,10 @@ You need the permissions to list and to patch namespaces.`,
 	}
 	f := cmd.Flags()
 	clusterFlags(f, &where)
-	f.StringVar(&prefix, "annotation-prefix", templates.DefaultPrefix, "prefix of the labels")
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and change nothing")
 	return cmd
 }
 
-func labelRemover(client metadata.Interface, prefix string, dryRun bool) labels.Remover {
-	return labels.Remover{Namespaces: client.Resource(inspect.NamespacesResource), Prefix: prefix, DryRun: dryRun}
+func labelRemover(client metadata.Interface, dryRun bool) labels.Remover {
+	return labels.Remover{Namespaces: client.Resource(inspect.NamespacesResource), DryRun: dryRun}
 }

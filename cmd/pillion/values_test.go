@@ -18,7 +18,7 @@ const valuesPage = "../../docs/reference/values.md"
 
 const valuesIntroduction = "# Values of the chart\n\n" +
 	"For the admin: every value of the Helm chart, with its default and what it does.\n" +
-	"A misspelt name is an error. `PREFIX` is the value `annotationPrefix`.\n" +
+	"A misspelt name is an error.\n" +
 	"To change a value later, keep the others with `--reset-then-reuse-values` (Helm 3.14), or give your whole file of values:\n\n" +
 	"    helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values --set replicas=3\n"
 

@@ -245,7 +245,7 @@ func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
 
 // never are the reason codes that no event has: nothing is amiss, or it is not about a pod.
 var never = []reason.Code{reason.Injected, reason.NotRequested, reason.Replaced, reason.PodOptedOut, reason.NamespaceOptedOut, reason.NotAPodCreation,
-	reason.TemplateInvalid, reason.TemplateInUse, reason.TemplateReadOnly, reason.InternalError}
+	reason.TemplateInvalid, reason.TemplateInUse, reason.InternalError}
 
 func TestEveryReasonCodeHasATypeOfEventAndASentenceOrNoEvent(t *testing.T) {
 	for _, code := range reason.Codes() {

@@ -3,6 +3,7 @@ package labels
 import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Enforcement chooses the namespaces that Pillion enforces once it has proven that it works.
@@ -47,8 +48,8 @@ const (
 )
 
 // AskedBy returns what asks for sidecars in a namespace.
-func AskedBy(set *templates.Set, ns templates.Namespace, prefix string) Asker {
-	value, there := ns.Annotations[templates.InjectKey(prefix)]
+func AskedBy(set *templates.Set, ns templates.Namespace) Asker {
+	value, there := ns.Annotations[v1alpha1.InjectKey]
 	ask, err := policy.ParseAsk(value, there, policy.Namespace)
 	switch {
 	case set.VerifiedIn(ns):

@@ -2,21 +2,18 @@ package labels
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// FieldManager returns under which name Pillion owns labels of namespaces, in their managed
-// fields: the prefix of the labels. Installations with other prefixes own theirs by other
-// names: a server-side apply takes off whatever else the same name has applied.
-func FieldManager(prefix string) string { return cmp.Or(prefix, templates.DefaultPrefix) }
+// FieldManager is the name under which Pillion owns labels of namespaces, in their managed fields.
+const FieldManager = v1alpha1.Group
 
 // Nobody is the field manager to which API servers give all fields of an object without
 // managed fields, at the first server-side apply.
@@ -25,26 +22,20 @@ const Nobody = "before-first-apply"
 // Own reports whether an entry of managed fields is Pillion's: its writes are server-side
 // applies of the namespace itself. A policy of the chart keeps everybody else from writing
 // under the name.
-func Own(e metav1.ManagedFieldsEntry, prefix string) bool {
-	return e.Manager == FieldManager(prefix) && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+func Own(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
 
 // InPillionsName returns the first entry of managed fields that owns a label under Pillion's
 // name and is not Pillion's: whoever wrote it had no right to the name. Such a label is not
 // set by hand, and Pillion cannot change it either.
 func InPillionsName(ns metav1.Object, label string) (metav1.ManagedFieldsEntry, bool) {
-	prefix := prefixOf(label)
 	for _, e := range ns.GetManagedFields() {
-		if e.Manager == FieldManager(prefix) && !Own(e, prefix) && ownsLabel(e.FieldsV1, label) {
+		if e.Manager == FieldManager && !Own(e) && ownsLabel(e.FieldsV1, label) {
 			return e, true
 		}
 	}
 	return metav1.ManagedFieldsEntry{}, false
-}
-
-func prefixOf(label string) string {
-	prefix, _, _ := strings.Cut(label, "/")
-	return prefix
 }
 
 // ByHand returns those of the keys of labels that a field manager owns that does not have
@@ -55,7 +46,7 @@ func ByHand(ns metav1.Object, keys []string) []string {
 	var found []string
 	for _, label := range keys {
 		if _, there := ns.GetLabels()[label]; there && slices.ContainsFunc(ns.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-			return e.Manager != prefixOf(label) && e.Manager != Nobody && ownsLabel(e.FieldsV1, label)
+			return e.Manager != FieldManager && e.Manager != Nobody && ownsLabel(e.FieldsV1, label)
 		}) {
 			found = append(found, label)
 		}

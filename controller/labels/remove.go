@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 const (
@@ -25,14 +25,13 @@ const (
 	removeTries = 5
 )
 
-// Remover takes Pillion's labels off namespaces. PREFIX/required is Pillion's, whoever wrote it.
-// PREFIX/injection is Pillion's where nobody else owns it: a value that Pillion's webhook put into
+// Remover takes Pillion's labels off namespaces. pillion.dev/required is Pillion's, whoever wrote it.
+// pillion.dev/injection is Pillion's where nobody else owns it: a value that Pillion's webhook put into
 // somebody's write has no owner, because managed fields do not show what webhooks do. A value that
 // somebody else owns was set by hand, and stays.
 type Remover struct {
 	// Namespaces needs the verbs list, get and patch.
 	Namespaces metadata.ResourceInterface
-	Prefix     string
 	// DryRun: nothing is written.
 	DryRun bool
 }
@@ -46,7 +45,7 @@ func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		return r.Namespaces.List(ctx, o)
 	})
-	for _, key := range []string{templates.InjectionLabel(r.Prefix), templates.RequiredLabel(r.Prefix)} {
+	for _, key := range []string{v1alpha1.InjectionLabel, v1alpha1.RequiredLabel} {
 		var group errgroup.Group
 		group.SetLimit(removers)
 		err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: key}, func(object runtime.Object) error {
@@ -82,7 +81,7 @@ func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
 // that was read: a hand that is faster wins.
 func (r Remover) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (keys []string, err error) {
 	for range removeTries {
-		keys = Ours(r.Prefix, ns)
+		keys = Ours(ns)
 		if len(keys) == 0 || r.DryRun {
 			return keys, nil
 		}
@@ -94,7 +93,7 @@ func (r Remover) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (key
 		if patch, err = json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": ns.ResourceVersion, "labels": labels}}); err != nil {
 			return nil, err
 		}
-		_, err = r.Namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager(r.Prefix)})
+		_, err = r.Namespaces.Patch(ctx, ns.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 		if apierrors.IsNotFound(err) {
 			return nil, nil
 		}
@@ -111,10 +110,10 @@ func (r Remover) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (key
 }
 
 // Ours returns the keys of the labels of a namespace that Pillion set.
-func Ours(prefix string, ns metav1.Object) []string {
+func Ours(ns metav1.Object) []string {
 	var keys []string
-	injection, required := templates.InjectionLabel(prefix), templates.RequiredLabel(prefix)
-	if value, ok := ns.GetLabels()[injection]; ok && value != templates.InjectionDisabled && len(ByHand(ns, []string{injection})) == 0 {
+	injection, required := v1alpha1.InjectionLabel, v1alpha1.RequiredLabel
+	if value, ok := ns.GetLabels()[injection]; ok && value != v1alpha1.InjectionDisabled && len(ByHand(ns, []string{injection})) == 0 {
 		keys = append(keys, injection)
 	}
 	if _, ok := ns.GetLabels()[required]; ok {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Namespace is a namespace as far as its labels are decided by it.
@@ -23,8 +24,6 @@ type Namespace struct {
 
 // Rules say which labels namespaces are to have.
 type Rules struct {
-	// Prefix is the prefix of labels and annotations.
-	Prefix string
 	// Excluded are the namespaces that get no label.
 	Excluded []string
 	// Enforcement says which namespaces become enforced. Default: [EnforceRequired].
@@ -44,7 +43,7 @@ func (c Change) TakesOff() bool { return c.Value == "" }
 
 // Keys returns the keys of the managed labels.
 func (r Rules) Keys() []string {
-	return []string{templates.InjectionLabel(r.Prefix), templates.RequiredLabel(r.Prefix)}
+	return []string{v1alpha1.InjectionLabel, v1alpha1.RequiredLabel}
 }
 
 // Changes returns the labels of a namespace that are not what they should be. A value of the
@@ -57,37 +56,34 @@ func (r Rules) Changes(set *templates.Set, proven bool, ns Namespace) []Change {
 	set = set.In(ns.Name)
 	var changes []Change
 	add := func(key, want string) {
-		if want == "" && set.Unread() {
-			return // a template that is not read yet may want it
-		}
 		if has, there := ns.Labels[key]; has != want || there != (want != "") {
 			changes = append(changes, Change{Key: key, Value: want, From: has})
 		}
 	}
-	if key := templates.InjectionLabel(r.Prefix); !slices.Contains(ns.ByHand, key) {
+	if key := v1alpha1.InjectionLabel; !slices.Contains(ns.ByHand, key) {
 		add(key, r.injection(set, proven, ns))
 	}
 	required := ""
 	if set.VerifiedIn(ns.Namespace) {
 		required = "true"
 	}
-	add(templates.RequiredLabel(r.Prefix), required)
+	add(v1alpha1.RequiredLabel, required)
 	return changes
 }
 
 // injection returns the value that the injection label of a namespace should have, "" for none:
 // enabled, or enforced, where the namespace's annotation asks, or a template selects it.
 func (r Rules) injection(set *templates.Set, proven bool, ns Namespace) string {
-	has, by := ns.Labels[templates.InjectionLabel(r.Prefix)], AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)
+	has, by := ns.Labels[v1alpha1.InjectionLabel], AskedBy(set.In(ns.Name), ns.Namespace)
 	switch {
-	case has == templates.InjectionDisabled: // only hands set it
+	case has == v1alpha1.InjectionDisabled: // only hands set it
 		return has
 	case by == Nothing:
 		return ""
-	case r.Enforcement.Includes(by) && (proven || has == templates.InjectionEnforced):
-		return templates.InjectionEnforced
+	case r.Enforcement.Includes(by) && (proven || has == v1alpha1.InjectionEnforced):
+		return v1alpha1.InjectionEnforced
 	default:
-		return templates.InjectionEnabled
+		return v1alpha1.InjectionEnabled
 	}
 }
 
@@ -105,14 +101,14 @@ func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []
 		if c.TakesOff() {
 			continue
 		}
-		if c.Key == templates.InjectionLabel(r.Prefix) {
+		if c.Key == v1alpha1.InjectionLabel {
 			if c.From != "" {
 				continue
 			}
 			ours := !slices.Contains(before.ByHand, c.Key) && !slices.Contains(before.Forged, c.Key)
-			c.Value = templates.InjectionEnabled
-			if ours && before.Labels[c.Key] == templates.InjectionEnforced && r.Enforcement.Includes(AskedBy(set.In(ns.Name), ns.Namespace, r.Prefix)) {
-				c.Value = templates.InjectionEnforced
+			c.Value = v1alpha1.InjectionEnabled
+			if ours && before.Labels[c.Key] == v1alpha1.InjectionEnforced && r.Enforcement.Includes(AskedBy(set.In(ns.Name), ns.Namespace)) {
+				c.Value = v1alpha1.InjectionEnforced
 			}
 		}
 		changes = append(changes, c)

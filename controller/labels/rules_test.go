@@ -1,7 +1,6 @@
 package labels
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 const key = "pillion.dev/required"
@@ -73,27 +73,24 @@ func TestTheLabelIsWhatTheRequiredTemplatesSelect(t *testing.T) {
 	}
 	payments := judge{Rules{Excluded: []string{"kube-system"}}, required(t, "payments")}
 	none := judge{Rules{}, templates.NewSet(nil)}
-	other := judge{Rules{Prefix: "side.example.com"}, required(t, "payments")}
 	for why, c := range map[string]struct {
 		by   judge
 		ns   Namespace
 		want string // the label's new value, "-" if it is taken off, "" if it stays
 	}{
-		"selected":                         {payments, namespace("shop", "team=payments"), "true"},
-		"selected and labelled":            {payments, namespace("shop", "team=payments", key+"=true"), ""},
-		"selected, with another value":     {payments, namespace("shop", "team=payments", key+"=false"), "true"},
-		"selected, with an empty value":    {payments, namespace("shop", "team=payments", key+"="), "true"},
-		"not selected":                     {payments, namespace("shop", "team=web"), ""},
-		"not selected, labelled":           {payments, namespace("shop", "team=web", key+"=true"), "-"},
-		"not selected, with an empty one":  {payments, namespace("shop", key+"="), "-"},
-		"no labels at all":                 {payments, Namespace{Namespace: templates.Namespace{Name: "shop"}}, ""},
-		"excluded":                         {payments, namespace("kube-system", "team=payments"), ""},
-		"excluded, labelled":               {payments, namespace("kube-system", key+"=true"), ""},
-		"no templates":                     {none, namespace("shop", key+"=true"), "-"},
-		"another release's prefix":         {other, namespace("shop", "team=payments"), "true"},
-		"another release's label is there": {other, namespace("shop", "team=web", key+"=true"), ""},
+		"selected":                        {payments, namespace("shop", "team=payments"), "true"},
+		"selected and labelled":           {payments, namespace("shop", "team=payments", key+"=true"), ""},
+		"selected, with another value":    {payments, namespace("shop", "team=payments", key+"=false"), "true"},
+		"selected, with an empty value":   {payments, namespace("shop", "team=payments", key+"="), "true"},
+		"not selected":                    {payments, namespace("shop", "team=web"), ""},
+		"not selected, labelled":          {payments, namespace("shop", "team=web", key+"=true"), "-"},
+		"not selected, with an empty one": {payments, namespace("shop", key+"="), "-"},
+		"no labels at all":                {payments, Namespace{Namespace: templates.Namespace{Name: "shop"}}, ""},
+		"excluded":                        {payments, namespace("kube-system", "team=payments"), ""},
+		"excluded, labelled":              {payments, namespace("kube-system", key+"=true"), ""},
+		"no templates":                    {none, namespace("shop", key+"=true"), "-"},
 	} {
-		if got := said(of(templates.RequiredLabel(c.by.Prefix), c.by.Changes(c.by.set, false, c.ns))); got != c.want {
+		if got := said(of(v1alpha1.RequiredLabel, c.by.Changes(c.by.set, false, c.ns))); got != c.want {
 			t.Errorf("%s: %q, want %q", why, got, c.want)
 		}
 	}
@@ -193,7 +190,7 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 			t.Fatalf("a write that was corrected is corrected again: %v", again)
 		}
 		for _, c := range rules.Changes(set, proven, after) {
-			if !c.TakesOff() && c.Value != templates.InjectionEnforced {
+			if !c.TakesOff() && c.Value != v1alpha1.InjectionEnforced {
 				t.Fatalf("after a write the namespace with the labels %v lacks %v", after.Labels, c)
 			}
 		}
@@ -441,24 +438,4 @@ func TestAnApplyHasAllLabelsOfPillionsAndNoHands(t *testing.T) {
 func byHand(ns Namespace, keys ...string) Namespace {
 	ns.ByHand = keys
 	return ns
-}
-
-// A label that a template of the namespace may want is not taken off before that template is read.
-// Others are put on meanwhile.
-func TestWhileANamespacesOwnTemplatesAreNotReadNoLabelIsTakenOff(t *testing.T) {
-	own := func(err error) *templates.Set {
-		return templates.NewSet(nil).WithNamespaces(func(string) []templates.Entry { return []templates.Entry{{Name: "own", Namespace: "shop", Err: err}} })
-	}
-	rules := Rules{Prefix: "pillion.dev"}
-	labelled := Namespace{Namespace: templates.Namespace{Name: "shop", Labels: map[string]string{"pillion.dev/injection": "enabled"}}}
-	if changes := rules.Changes(own(templates.ErrUnread), false, labelled); len(changes) != 0 {
-		t.Errorf("not read: %+v", changes)
-	}
-	if changes := rules.Changes(own(errors.New("broken")), false, labelled); len(changes) != 1 || !changes[0].TakesOff() {
-		t.Errorf("read: %+v", changes)
-	}
-	asking := Namespace{Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "any"}}}
-	if changes := rules.Changes(own(templates.ErrUnread), false, asking); len(changes) != 1 || changes[0].Value != "enabled" {
-		t.Errorf("a label that is wanted: %+v", changes)
-	}
 }

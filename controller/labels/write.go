@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Writer writes labels of namespaces.
@@ -33,7 +33,7 @@ const triesForVersion = 3
 func (w Writer) PutOn(ctx context.Context, ns Namespace, changes []Change) error {
 	applied := map[string]any{"labels": w.Rules.Applied(ns, changes)}
 	err := w.patch(ctx, ns.Name, types.ApplyPatchType, applied, nil)
-	if isHeld(err) && (isNobodys(err) || len(changes) == 1 && changes[0].Key == templates.RequiredLabel(w.Rules.Prefix)) {
+	if isHeld(err) && (isNobodys(err) || len(changes) == 1 && changes[0].Key == v1alpha1.RequiredLabel) {
 		return w.take(ctx, ns.Name, applied, changes)
 	}
 	return err
@@ -89,6 +89,6 @@ func (w Writer) patch(ctx context.Context, namespace string, as types.PatchType,
 	if err != nil {
 		return err
 	}
-	_, err = w.Client.Resource(namespaces).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: FieldManager(w.Rules.Prefix), Force: force})
+	_, err = w.Client.Resource(namespaces).Patch(ctx, namespace, as, data, metav1.PatchOptions{FieldManager: FieldManager, Force: force})
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 const (
@@ -28,13 +29,13 @@ type namespace struct {
 }
 
 // newNamespace returns what the cache has of a namespace.
-func newNamespace(ns *metav1.PartialObjectMetadata, prefix string) *namespace {
-	n := newWhole(ns, prefix)
+func newNamespace(ns *metav1.PartialObjectMetadata) *namespace {
+	n := newWhole(ns)
 	if size(n.Labels)+size(n.Annotations) <= maxBytes {
 		return n
 	}
 	n.stub = true
-	injection, required, inject := templates.InjectionLabel(prefix), templates.RequiredLabel(prefix), templates.InjectKey(prefix)
+	injection, required, inject := v1alpha1.InjectionLabel, v1alpha1.RequiredLabel, v1alpha1.InjectKey
 	maps.DeleteFunc(n.Labels, func(key, _ string) bool { return key != injection && key != required })
 	maps.DeleteFunc(n.Annotations, func(key, value string) bool { return key != inject || len(value) > maxAskBytes })
 	return n
@@ -42,13 +43,13 @@ func newNamespace(ns *metav1.PartialObjectMetadata, prefix string) *namespace {
 
 // newWhole returns a namespace without managed fields, and without the annotation in which kubectl apply has the
 // whole object once more.
-func newWhole(ns *metav1.PartialObjectMetadata, prefix string) *namespace {
+func newWhole(ns *metav1.PartialObjectMetadata) *namespace {
 	n := &namespace{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ns.Name, UID: ns.UID, ResourceVersion: ns.ResourceVersion, DeletionTimestamp: ns.DeletionTimestamp,
 			Labels: maps.Clone(ns.Labels), Annotations: maps.Clone(ns.Annotations),
 		},
-		byHand: labels.ByHand(ns, []string{templates.InjectionLabel(prefix)}),
+		byHand: labels.ByHand(ns, []string{v1alpha1.InjectionLabel}),
 	}
 	delete(n.Annotations, corev1.LastAppliedConfigAnnotation)
 	return n

@@ -1,7 +1,6 @@
 package namespaces
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,26 +24,23 @@ var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 // maxPage is how many namespaces a page of a list has: with managed fields, one can have 3 MB.
 const maxPage = 50
 
-// Options are what [New] needs. All fields are required but Prefix.
+// Options are what [New] needs. All fields are required.
 type Options struct {
 	Client metadata.Interface
-	// Prefix is that of labels and annotations. Default: [templates.DefaultPrefix].
-	Prefix string
 	Logger *slog.Logger
 }
 
 // Informer has the metadata of all namespaces in a cache.
 type Informer struct {
-	prefix string
-	cache  *follow.Cache
-	live   *live
+	cache *follow.Cache
+	live  *live
 	// listeners are those of [Informer.OnChange].
 	listeners []func(name string)
 }
 
 // New returns an informer. Its cache is empty until [Informer.Run] fills it.
 func New(o Options) *Informer {
-	i := &Informer{prefix: cmp.Or(o.Prefix, templates.DefaultPrefix), live: newLive(o.Client)}
+	i := &Informer{live: newLive(o.Client)}
 	namespaces := o.Client.Resource(resource)
 	i.cache = follow.New(follow.Options{
 		Name: "namespaces", Example: &metav1.PartialObjectMetadata{}, Logger: o.Logger,
@@ -55,7 +51,7 @@ func New(o Options) *Informer {
 		Watch: namespaces.Watch, Stream: o.Client,
 		Transform: func(object any) (any, error) {
 			if ns, ok := object.(*metav1.PartialObjectMetadata); ok {
-				return newNamespace(ns, i.prefix), nil
+				return newNamespace(ns), nil
 			}
 			return object, nil
 		},
@@ -100,10 +96,10 @@ func (i *Informer) Get(ctx context.Context, name string, agrees func(templates.N
 	if ok && !cached.stub && agrees(cached.Namespace()) {
 		return cached.Namespace(), nil
 	}
-	ns, err := i.live.get(ctx, name, ok && cached.stub, func(ns *metav1.PartialObjectMetadata) bool { return agrees(newWhole(ns, i.prefix).Namespace()) })
+	ns, err := i.live.get(ctx, name, ok && cached.stub, func(ns *metav1.PartialObjectMetadata) bool { return agrees(newWhole(ns).Namespace()) })
 	switch {
 	case err == nil:
-		return newWhole(ns, i.prefix).Namespace(), nil
+		return newWhole(ns).Namespace(), nil
 	case !ok || cached.stub || apierrors.IsNotFound(err):
 		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
@@ -127,7 +123,7 @@ func (i *Informer) Labelled(ctx context.Context, name string) (labels.Namespace,
 	case ns.DeletionTimestamp != nil:
 		return labels.Namespace{}, apierrors.NewNotFound(resource.GroupResource(), name)
 	}
-	return newWhole(ns, i.prefix).labelled(), nil
+	return newWhole(ns).labelled(), nil
 }
 
 // UID returns the UID of a namespace in the cache.

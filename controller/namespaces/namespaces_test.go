@@ -101,7 +101,7 @@ func TestTheCacheHasNoManagedFieldsAndNoLastAppliedConfiguration(t *testing.T) {
 		Annotations:   map[string]string{"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:pillion.dev/injection":{}}}}`)}},
 	}}
-	n := newNamespace(of, "pillion.dev")
+	n := newNamespace(of)
 	if n.ManagedFields != nil || !maps.Equal(n.Annotations, map[string]string{"a": "b"}) || !maps.Equal(n.Labels, of.Labels) || n.UID != "u" || n.ResourceVersion != "7" {
 		t.Errorf("%+v", n)
 	}

@@ -6,14 +6,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Template is the name of the template that the proof asks for, and of its sidecar.
 const Template = "pillion-proof"
 
 // Manifest returns the template, for pods of the namespace only.
-func Manifest(prefix, namespace string) []byte {
-	return fmt.Appendf(nil, `apiVersion: %s/v1alpha1
+func Manifest(namespace string) []byte {
+	return fmt.Appendf(nil, `apiVersion: %s
 kind: SidecarTemplate
 metadata:
   name: %s
@@ -33,17 +35,17 @@ spec:
           allowPrivilegeEscalation: false
           capabilities:
             drop: [ALL]
-`, prefix, Template, namespace)
+`, v1alpha1.APIVersion, Template, namespace)
 }
 
 // Pod returns the pod of a proof, which asks for [Template]. It meets the Pod Security Standard
 // "restricted", because its namespace may enforce that. It mounts no token, so the API server's own
 // admission adds nothing to it.
-func Pod(prefix string) *corev1.Pod {
+func Pod() *corev1.Pod {
 	yes, no := true, false
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-", Annotations: map[string]string{prefix + "/inject": Template}},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "pillion-proof-", Annotations: map[string]string{v1alpha1.InjectKey: Template}},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken: &no,
 			SecurityContext: &corev1.PodSecurityContext{
@@ -65,11 +67,11 @@ func Pod(prefix string) *corev1.Pod {
 // Validate returns nil if the API server's answer to the creation of [Pod] in a namespace, by dry
 // run, proves that pods are injected: the pod came back with the record and the sidecar of [Template].
 // Otherwise it returns an error that says why not, with the API server's own.
-func Validate(prefix, namespace string, pod *corev1.Pod, err error) error {
+func Validate(namespace string, pod *corev1.Pod, err error) error {
 	if err != nil {
 		return fmt.Errorf("creating a pod in namespace %s by dry run: %w", namespace, err)
 	}
-	if pod.Annotations[prefix+"/status"] == "" || !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Template }) {
+	if pod.Annotations[v1alpha1.StatusKey] == "" || !slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == Template }) {
 		return fmt.Errorf("a pod that was created in namespace %s by dry run came back without the sidecar %s: the API server does not call Pillion for it", namespace, Template)
 	}
 	return nil

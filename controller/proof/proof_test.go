@@ -81,7 +81,7 @@ func (c *cluster) changed(proven bool) {
 func start(t *testing.T, c *cluster) *Prover {
 	t.Helper()
 	p := New(Options{
-		Prefix: "pillion.dev", Namespace: namespace, Timeout: 15 * time.Second,
+		Namespace: namespace, Timeout: 15 * time.Second,
 		Ready: func() error { c.mu.Lock(); defer c.mu.Unlock(); return c.ready },
 		Create: func(_ context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 			c.mu.Lock()
@@ -210,8 +210,8 @@ func TestOnlyAPodWithTheRecordAndTheSidecarProvesSomething(t *testing.T) {
 		}, "came back without the sidecar pillion-proof"},
 		"refused": {refused, "by dry run: pods is forbidden: exceeded quota"},
 	} {
-		pod, answer := c.answer(Pod("pillion.dev"))
-		err := Validate("pillion.dev", namespace, pod, answer)
+		pod, answer := c.answer(Pod())
+		err := Validate(namespace, pod, answer)
 		if (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), namespace) || !errors.Is(err, answer) && answer != nil) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
@@ -264,20 +264,18 @@ pillion_proofs_total{result="succeeded"} 2
 	}
 }
 
-func TestTheTemplateCompilesUnderEveryPrefixForItsNamespaceOnly(t *testing.T) {
+func TestTheTemplateIsForItsNamespaceOnly(t *testing.T) {
 	t.Parallel()
-	for _, prefix := range []string{"pillion.dev", "side.example.com"} {
-		template, warnings, err := templates.Compile(Manifest(prefix, namespace), templates.Options{Prefix: prefix})
-		if err != nil || len(warnings) > 0 {
-			t.Fatalf("%s: %v %v", prefix, err, warnings)
-		}
-		if template.Name() != Template {
-			t.Errorf("its name is %s", template.Name())
-		}
-		for name, want := range map[string]bool{namespace: true, "shop": false} {
-			if got := template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": name}); got != want {
-				t.Errorf("in namespace %s it is available: %t, want %t", name, got, want)
-			}
+	template, warnings, err := templates.Compile(Manifest(namespace), templates.Options{})
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("%v %v", err, warnings)
+	}
+	if template.Name() != Template {
+		t.Errorf("its name is %s", template.Name())
+	}
+	for name, want := range map[string]bool{namespace: true, "shop": false} {
+		if got := template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": name}); got != want {
+			t.Errorf("in namespace %s it is available: %t, want %t", name, got, want)
 		}
 	}
 }

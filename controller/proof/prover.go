@@ -29,8 +29,8 @@ const (
 
 // Options are what [New] needs. All fields are required.
 type Options struct {
-	// Prefix is that of annotations and labels, Namespace the proof namespace.
-	Prefix, Namespace string
+	// Namespace is the proof namespace.
+	Namespace string
 	// Ready returns nil once the replica can answer reviews.
 	Ready func() error
 	// Create creates a pod in the proof namespace by server-side dry run, and returns what it
@@ -84,8 +84,8 @@ func (p *Prover) Run(ctx context.Context) error {
 func (p *Prover) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
-	pod, err := p.options.Create(ctx, Pod(p.options.Prefix))
-	return Validate(p.options.Prefix, p.options.Namespace, pod, err)
+	pod, err := p.options.Create(ctx, Pod())
+	return Validate(p.options.Namespace, pod, err)
 }
 
 // observe counts a proof. A nil error is success. It returns the time until the next one.

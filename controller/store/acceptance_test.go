@@ -47,9 +47,8 @@ func (s *stored) accepting(t *testing.T, judge func(Object) Verdict, status meta
 	t.Helper()
 	template := templatestest.Compile(t, "{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: a}, spec: {inject: {metadata: {labels: {a: b}}}}}")
 	api := &acceptance{status: status, reason: reason}
-	w := newStatusWriter(s.patch, slog.New(slog.DiscardHandler))
+	w := NewStatusWriter(s.client(), slog.New(slog.DiscardHandler))
 	w.Acceptance = api.condition
-	w.Counted(map[string]int{"a": 0})
 	s.watchers = append(s.watchers, func(o Object) {
 		v := judge(o)
 		if v.Reason == Compiled {
@@ -63,7 +62,7 @@ func (s *stored) accepting(t *testing.T, judge func(Object) Verdict, status meta
 
 func TestTheStatusSaysOnceForEachVersionWhetherAPIServersAcceptThePods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
+		s := &stored{object: named("a")}
 		api := s.accepting(t, saying("h1", Compiled, "ok"), metav1.ConditionFalse, Invalid)
 		s.change(func(o *Object) { o.Generation = 1 })
 		time.Sleep(time.Hour)
@@ -82,7 +81,7 @@ func TestTheStatusSaysOnceForEachVersionWhetherAPIServersAcceptThePods(t *testin
 
 func TestAnAPIServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
+		s := &stored{object: named("a")}
 		api := s.accepting(t, saying("h1", Compiled, "ok"), metav1.ConditionUnknown, NoAnswer)
 		s.change(func(o *Object) { o.Generation = 1 })
 		time.Sleep(time.Hour)
@@ -102,7 +101,7 @@ func TestAnAPIServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 // A version that does not compile gives no pods of which an API server could say anything.
 func TestAVersionThatDoesNotCompileIsNotAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
+		s := &stored{object: named("a")}
 		judge := func(o Object) Verdict {
 			if o.Generation == 1 {
 				return saying("h1", Compiled, "ok")(o)

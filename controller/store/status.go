@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -13,10 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/utils/ptr"
 
 	"golang.org/x/time/rate"
 
@@ -42,19 +41,10 @@ const (
 	statusPause = 6 * time.Minute
 	// firstRetry and lastRetry are the pauses after a write that failed.
 	firstRetry, lastRetry = time.Second, time.Minute
-	// countPause is how long the number of namespaces in a status stands at least, and
-	// countsPerSecond bounds the writes that are about such numbers alone: a template that
-	// matches everything has another one with each new namespace.
-	countPause      = 5 * time.Second
-	countsPerSecond = 5
 	// acceptanceTime bounds how long an API server is waited for.
 	acceptanceTime = 5 * time.Second
-	// countRetry is how long a number waits that found no place among them.
-	countRetry = 500 * time.Millisecond
 	// noAnswerPause is how long after an API server that did not answer it is asked again.
 	noAnswerPause = 30 * time.Second
-	// countWait is how long a first status waits for its number.
-	countWait = 2 * time.Second
 	// maxMessage is how much of a message a condition holds, in characters. The API
 	// allows four times as much.
 	maxMessage = 8 << 10
@@ -70,89 +60,48 @@ type StatusWriter struct {
 	// not written.
 	Acceptance func(ctx context.Context, t *templates.Template) metav1.Condition
 
-	// kind and resource are those of the objects.
-	kind, resource string
-	// uncounted: their statuses have no number of namespaces.
-	uncounted bool
-	patch     func(ctx context.Context, name string, data []byte) error
-	logger    *slog.Logger
-	loop      *reconcile.Loop[string]
-	// counts bounds the writes that are about numbers alone.
-	counts *rate.Limiter
+	client dynamic.Interface
+	logger *slog.Logger
+	loop   *reconcile.Loop[string]
 
 	mu sync.Mutex
-	// verdicts are the newest ones, and words what was last said of each. Their keys, which are
-	// those of the loop, are the group and the name of the object. groups has the keys of each group.
+	// verdicts are the newest ones, and words what was last said of each, by the keys of the objects in a cache.
 	verdicts map[string]*Verdict
 	words    map[string]*word
-	groups   map[string][]string
-	// namespaces has in how many namespaces each template is in force, as far as it is
-	// counted.
-	namespaces map[string]int
-	failure    string
+	failure  string
 }
 
-// word is what this replica has to say of an object, and since when.
+// word is what this replica has to say of an object.
 type word struct {
-	text  string
-	since time.Time
+	text string
 	// limiter bounds how often the word is written.
 	limiter *rate.Limiter
-	// shown is the number that the status has, and shownSince since when.
-	shown      int64
-	shownSince time.Time
 }
 
-// NewStatusWriter returns a writer for SidecarTemplates of an API group. Its client
-// needs the verb patch on their subresource status.
-func NewStatusWriter(client dynamic.Interface, group string, logger *slog.Logger) *StatusWriter {
-	resource := client.Resource(schema.GroupVersionResource{Group: group, Version: v1alpha1.Version, Resource: Resource})
-	return newStatusWriter(func(ctx context.Context, name string, data []byte) error {
-		_, err := resource.Patch(ctx, name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager}, "status")
-		return err
-	}, logger)
+// NewStatusWriter returns a writer for the statuses of templates. Its client needs the verb patch on the subresource
+// status.
+func NewStatusWriter(client dynamic.Interface, logger *slog.Logger) *StatusWriter {
+	return &StatusWriter{client: client, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop[string](firstRetry, lastRetry)}
 }
 
-func newStatusWriter(patch func(context.Context, string, []byte) error, logger *slog.Logger) *StatusWriter {
-	return &StatusWriter{
-		kind: v1alpha1.Kind, resource: Resource, groups: map[string][]string{},
-		patch: patch, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop[string](firstRetry, lastRetry),
-		counts: rate.NewLimiter(countsPerSecond, countsPerSecond),
-	}
-}
-
-// Observe takes the verdicts on all objects of a group: the templates of the cluster, the mirrors,
-// or the templates of one namespace. It does not wait. The caller must not change them afterwards.
-func (w *StatusWriter) Observe(group string, verdicts []Verdict) {
+// Observe takes the verdicts on all objects of a namespace, or of the cluster for "". It does not wait. The caller
+// must not change them afterwards.
+func (w *StatusWriter) Observe(namespace string, verdicts []Verdict) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.groups[group]
-	delete(w.groups, group)
-	for _, key := range before {
-		delete(w.verdicts, key)
-	}
+	now := make(map[string]*Verdict, len(verdicts))
 	for i := range verdicts {
-		key := group + " " + verdicts[i].Object.Name
-		w.groups[group] = append(w.groups[group], key)
-		w.verdicts[key] = &verdicts[i]
+		key := verdicts[i].Object.key()
+		now[key] = &verdicts[i]
 		w.loop.AddAfter(key, rand.N(maxJitter))
 	}
-	for _, key := range before {
-		if w.verdicts[key] == nil {
+	for key, v := range w.verdicts {
+		if v.Object.Namespace == namespace && now[key] == nil {
+			delete(w.verdicts, key)
 			delete(w.words, key)
 		}
 	}
-}
-
-// Counted takes in how many namespaces each template is in force. It does not wait. The
-// caller must not change the map afterwards.
-func (w *StatusWriter) Counted(namespaces map[string]int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.namespaces = namespaces
-	for key := range w.verdicts {
-		w.loop.AddAfter(key, rand.N(maxJitter))
-	}
+	maps.Copy(w.verdicts, now)
 }
 
 // Run writes until ctx ends, which is no error.
@@ -208,22 +157,13 @@ func (w *StatusWriter) verdict(key string) (v Verdict, wait time.Duration) {
 		return v, reconcile.Never
 	}
 	v = *latest
-	n, counted := w.namespaces[v.Object.Name]
-	v.count(n, counted)
-	said, open := w.word(key, v), w.isOpen(v)
-	switch {
-	case v.written() && !open:
+	said := w.words[key]
+	if text := v.text(); said == nil || said.text != text {
+		said = &word{text: text, limiter: newStatusLimiter()}
+		w.words[key] = said
+	}
+	if v.written() && !w.isOpen(v) {
 		return v, reconcile.Never
-	case v.saysAll() && !open: // the number alone
-		if wait := time.Until(said.shownSince.Add(countPause)); wait > 0 {
-			return v, wait + rand.N(maxJitter)
-		}
-		if !w.counts.Allow() {
-			return v, countRetry
-		}
-		return v, 0
-	case !w.uncounted && !counted && v.Reason == Compiled && v.Share == nil && v.shown() < 0 && time.Since(said.since) < countWait:
-		return v, countWait
 	}
 	reserved := said.limiter.Reserve()
 	if wait := reserved.Delay(); wait > 0 {
@@ -233,61 +173,23 @@ func (w *StatusWriter) verdict(key string) (v Verdict, wait time.Duration) {
 	return v, 0
 }
 
-// word returns the word on an object, a new one where the verdict is another.
-func (w *StatusWriter) word(key string, v Verdict) *word {
-	said, now := w.words[key], time.Now()
-	if text := v.text(); said == nil || said.text != text {
-		said = &word{text: text, since: now, limiter: newStatusLimiter(), shown: v.shown()}
-		w.words[key] = said
-	}
-	if shown := v.shown(); said.shown != shown {
-		said.shown, said.shownSince = shown, now
-	}
-	return said
-}
-
 func newStatusLimiter() *rate.Limiter { return rate.NewLimiter(rate.Every(statusPause), statusBurst) }
-
-// count notes in how many namespaces the template is in force. It keeps what the status has
-// where that is not known: of a template that does not compile, replicas know different
-// versions.
-func (v *Verdict) count(n int, counted bool) {
-	switch {
-	case v.Reason == NameTaken:
-		v.namespaces = 0
-	case v.Reason == Compiled && counted:
-		v.namespaces = int64(n)
-	default:
-		v.namespaces = v.shown()
-	}
-}
-
-// shown is the number that the status has, or -1.
-func (v Verdict) shown() int64 {
-	if n := v.Object.Status.Namespaces; n != nil {
-		return *n
-	}
-	return -1
-}
 
 // text is the same for verdicts that say the same of the same spec.
 func (v Verdict) text() string {
-	return fmt.Sprintf("%d %s %s %s %s", v.Object.Generation, v.From, v.Hash, v.Reason, v.Message)
+	return fmt.Sprintf("%d %s %s %s", v.Object.Generation, v.Hash, v.Reason, v.Message)
 }
 
 // status is what the object's status should be. Of a template that does not
 // compile it keeps the hash: pods still get that version from replicas that know it.
 func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
-	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Source: v.From, Hash: v.Hash, Share: v.Share, Conditions: slices.Clone(v.Object.Status.Conditions)}
+	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Hash: v.Hash, Conditions: slices.Clone(v.Object.Status.Conditions)}
 	condition := metav1.Condition{Type: Ready, Status: metav1.ConditionTrue, ObservedGeneration: v.Object.Generation, Reason: v.Reason, Message: v.Message}
 	if v.Reason != Compiled {
 		condition.Status = metav1.ConditionFalse
 	}
 	if v.Reason == CompileFailed {
 		s.Hash = v.Object.Status.Hash
-	}
-	if v.namespaces >= 0 {
-		s.Namespaces = &v.namespaces
 	}
 	condition.Message = clipped(condition.Message)
 	meta.SetStatusCondition(&s.Conditions, condition)
@@ -308,15 +210,10 @@ func clipped(message string) string {
 	return message
 }
 
-// written reports whether the object's status says it already, the number of namespaces
-// included.
-func (v Verdict) written() bool { return v.saysAll() && v.shown() == v.namespaces }
-
-// saysAll reports whether the object's status says it already, but perhaps the number of
-// namespaces.
-func (v Verdict) saysAll() bool {
+// written reports whether the object's status says it already.
+func (v Verdict) written() bool {
 	want, has := v.status(), v.Object.Status
-	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash || want.Source != has.Source || !ptr.Equal(want.Share, has.Share) {
+	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash {
 		return false
 	}
 	return !slices.ContainsFunc([]string{Ready, Accepted}, func(condition string) bool {
@@ -334,7 +231,7 @@ func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) error {
 		"status":   v.status(),
 	})
 	if err == nil {
-		err = w.patch(ctx, v.Object.Name, data)
+		_, err = w.resource(v.Object).Patch(ctx, v.Object.Name, types.MergePatchType, data, metav1.PatchOptions{FieldManager: fieldManager}, "status")
 	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
@@ -345,13 +242,29 @@ func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) error {
 		}
 		return nil
 	case apierrors.IsForbidden(err):
-		w.fail(fmt.Sprintf("missing permission: the verb patch on %s/status: %v", w.resource, err))
+		w.fail(fmt.Sprintf("missing permission: the verb patch on the status of %s: %v", v.Object.Source(), err))
 	case err != nil && ctx.Err() == nil:
-		w.fail(fmt.Sprintf("writing the status of the %s %s: %v", w.kind, v.Object.Name, err))
+		w.fail(fmt.Sprintf("writing the status of %s: %v", v.Object.Source(), err))
 	default:
 		w.fail("")
 	}
 	return err
+}
+
+// resource returns the resource of an object, in its namespace.
+func (w *StatusWriter) resource(o Object) dynamic.ResourceInterface {
+	if o.Namespace == "" {
+		return w.client.Resource(Resource)
+	}
+	return w.client.Resource(NamespacedResource).Namespace(o.Namespace)
+}
+
+// readyReason returns the reason of the condition Ready that an object has.
+func readyReason(o *Object) string {
+	if c := meta.FindStatusCondition(o.Status.Conditions, Ready); c != nil {
+		return c.Reason
+	}
+	return ""
 }
 
 // fail logs what goes wrong, once.

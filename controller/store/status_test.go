@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +14,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -35,7 +37,7 @@ type stored struct {
 }
 
 // patch writes a status if the version is the newest, as an API server does.
-func (s *stored) patch(_ context.Context, name string, data []byte) error {
+func (s *stored) patch(name string, data []byte) error {
 	var written struct {
 		Metadata struct{ ResourceVersion string }
 		Status   v1alpha1.SidecarTemplateStatus
@@ -58,6 +60,19 @@ func (s *stored) patch(_ context.Context, name string, data []byte) error {
 	s.change(func(o *Object) { o.Status = written.Status })
 	return nil
 }
+
+// client returns a client whose patches are written.
+func (s *stored) client() dynamic.Interface {
+	c := fake.NewSimpleDynamicClient(runtime.NewScheme())
+	c.PrependReactor("patch", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		patch := a.(clienttesting.PatchAction)
+		return true, &unstructured.Unstructured{}, s.patch(patch.GetName(), patch.GetPatch())
+	})
+	return c
+}
+
+// named returns an object of a name.
+func named(name string) Object { return Object{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
 // change makes a new version, which every replica sees a little later.
 func (s *stored) change(f func(*Object)) {
@@ -90,8 +105,7 @@ func (s *stored) counts() (writes, attempts int) {
 
 // replica runs a writer that says what judge says of the newest object it has seen.
 func (s *stored) replica(t *testing.T, judge func(Object) Verdict) *StatusWriter {
-	w := newStatusWriter(s.patch, slog.New(slog.DiscardHandler))
-	w.Counted(map[string]int{"a": 0})
+	w := NewStatusWriter(s.client(), slog.New(slog.DiscardHandler))
 	var mu sync.Mutex
 	newest := ""
 	s.watchers = append(s.watchers, func(o Object) {
@@ -112,7 +126,7 @@ func saying(hash, reason, message string) func(Object) Verdict {
 
 func TestManyReplicasWriteOneStatusForEachChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
+		s := &stored{object: named("a")}
 		for range 20 {
 			s.replica(t, saying("h1", Compiled, "ok"))
 		}
@@ -136,120 +150,9 @@ func TestManyReplicasWriteOneStatusForEachChange(t *testing.T) {
 	})
 }
 
-func TestTheNumberOfNamespacesIsWrittenSeldomAndByOneReplica(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
-		var all []*StatusWriter
-		for range 20 {
-			all = append(all, s.replica(t, saying("h1", Compiled, "ok")))
-		}
-		count := func(n int) {
-			for _, w := range all {
-				w.Counted(map[string]int{"a": n})
-			}
-		}
-		shows := func() int64 {
-			if n := s.status().Namespaces; n != nil {
-				return *n
-			}
-			return -1
-		}
-		count(7)
-		s.change(func(o *Object) { o.Generation = 1 })
-		time.Sleep(time.Second)
-		if writes, _ := s.counts(); writes != 1 || shows() != 7 {
-			t.Errorf("%d writes, the status shows %d", writes, shows())
-		}
-		for n := range 600 { // namespaces come for a minute
-			count(8 + n)
-			time.Sleep(100 * time.Millisecond)
-		}
-		time.Sleep(countPause + time.Second)
-		if writes, _ := s.counts(); writes > 1+60/5+2 || writes < 8 || shows() != 607 {
-			t.Errorf("%d writes in a minute, the status shows %d", writes, shows())
-		}
-		before, _ := s.counts()
-		time.Sleep(time.Hour)
-		if writes, _ := s.counts(); writes != before {
-			t.Errorf("%d writes without a change", writes-before)
-		}
-		count(1) // the last change is long ago
-		time.Sleep(time.Second)
-		if shows() != 1 {
-			t.Errorf("a second later the status shows %d", shows())
-		}
-	})
-}
-
-func TestAStatusWaitsALittleForTheNumberOfNamespaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
-		w := s.replica(t, saying("h1", Compiled, "ok"))
-		w.Counted(nil)
-		s.change(func(o *Object) { o.Generation = 1 })
-		time.Sleep(time.Second)
-		if writes, _ := s.counts(); writes != 0 {
-			t.Errorf("%d writes before it is counted", writes)
-		}
-		time.Sleep(2 * time.Second)
-		if got := s.status(); got.Hash != "h1" || got.Namespaces != nil {
-			t.Errorf("without a number the status is %+v", got)
-		}
-	})
-}
-
-func TestManyNumbersAreWrittenOneAfterTheOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began, written := time.Now(), map[string]time.Duration{}
-		w := newStatusWriter(func(_ context.Context, name string, _ []byte) error {
-			written[name] = time.Since(began)
-			return nil
-		}, slog.New(slog.DiscardHandler))
-		var all []Verdict
-		counts := map[string]int{}
-		for i := range 100 {
-			name := fmt.Sprint("t", i)
-			counts[name] = 5
-			v := Verdict{Object: Object{Name: name, Generation: 1}, Hash: "h", Reason: Compiled, Message: "ok"}
-			v.Object.Status = v.status()
-			all = append(all, v)
-		}
-		w.Observe("", all)
-		w.Counted(counts)
-		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
-		defer cancel()
-		if err := w.Run(ctx); err != nil {
-			t.Error(err)
-		}
-		inSecond := map[int]int{}
-		for _, at := range written {
-			inSecond[int(at.Seconds())]++
-		}
-		for second, n := range inSecond {
-			if n > 2*countsPerSecond {
-				t.Errorf("%d in second %d", n, second)
-			}
-		}
-		if len(written) != 100 {
-			t.Errorf("%d of 100 are written in 25 s", len(written))
-		}
-	})
-}
-
-func TestANumberOfNamespacesIsKeptWhereItIsNotKnown(t *testing.T) {
-	for reason, want := range map[string]int64{Compiled: 9, CompileFailed: 4, NameTaken: 0} {
-		shown := int64(4)
-		v := Verdict{Object: Object{Name: "a", Status: v1alpha1.SidecarTemplateStatus{Namespaces: &shown}}, Reason: reason}
-		v.count(9, true)
-		if got := v.status().Namespaces; got == nil || *got != want {
-			t.Errorf("%s: %v, want %d", reason, got, want)
-		}
-	}
-}
-
 func TestAStatusThatSomebodyEditsIsWrittenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
+		s := &stored{object: named("a")}
 		s.replica(t, saying("h1", Compiled, "ok"))
 		s.change(func(o *Object) { o.Generation = 1 })
 		time.Sleep(time.Second)
@@ -263,7 +166,7 @@ func TestAStatusThatSomebodyEditsIsWrittenAgain(t *testing.T) {
 
 func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}}
+		s := &stored{object: named("a")}
 		s.replica(t, saying("h1", Compiled, "ok"))
 		s.replica(t, saying("h2", Compiled, "ok"))
 		s.change(func(o *Object) { o.Generation = 1 })
@@ -276,8 +179,8 @@ func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 
 func TestATemplateThatBreaksKeepsItsHashAndSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a", Generation: 2}}
-		s.object.Status = Verdict{Object: Object{Generation: 1}, Hash: "h1", Reason: Compiled, Message: "ok"}.status()
+		s := &stored{object: Object{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 2}}}
+		s.object.Status = Verdict{Object: Object{ObjectMeta: metav1.ObjectMeta{Generation: 1}}, Hash: "h1", Reason: Compiled, Message: "ok"}.status()
 		s.object.Status.Conditions = append(s.object.Status.Conditions, metav1.Condition{Type: "Reviewed", Status: metav1.ConditionTrue})
 		s.replica(t, saying("", CompileFailed, strings.Repeat("é", 50_000)))
 		s.change(func(*Object) {})
@@ -295,67 +198,21 @@ func TestATemplateThatBreaksKeepsItsHashAndSaysWhy(t *testing.T) {
 
 func TestAMissingPermissionForTheStatusIsNamedOnceAndTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: Object{Name: "a"}, err: apierrors.NewForbidden(schema.GroupResource{Resource: Resource}, "a", errors.New("no"))}
+		s := &stored{object: named("a"), err: apierrors.NewForbidden(Resource.GroupResource(), "a", errors.New("no"))}
 		var log strings.Builder
-		w := newStatusWriter(s.patch, slog.New(slog.NewTextHandler(&log, nil)))
+		w := NewStatusWriter(s.client(), slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- w.Run(ctx) }()
-		w.Observe("", []Verdict{saying("h", Compiled, "ok")(Object{Name: "a", Generation: 1})})
+		w.Observe("", []Verdict{saying("h", Compiled, "ok")(Object{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 1}})})
 		time.Sleep(10 * time.Minute)
 		cancel()
 		<-done
-		if n := strings.Count(log.String(), "missing permission: the verb patch on sidecartemplates/status"); n != 1 {
+		if n := strings.Count(log.String(), "missing permission: the verb patch on the status of SidecarTemplate/a"); n != 1 {
 			t.Errorf("said %d times:\n%s", n, &log)
 		}
 		if _, attempts := s.counts(); attempts < 3 {
 			t.Errorf("%d attempts", attempts)
 		}
 	})
-}
-
-func TestABrokenTemplateThatMatchesOtherPodsIsAChange(t *testing.T) {
-	const bad = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: a}\nspec: {match: {podSelector: {matchLabels: {a: VALUE}}}, inject: {spec: {nodeNam: x}}}\n"
-	l := New(Options{Logger: slog.New(slog.DiscardHandler)})
-	l.states, l.units = make([]SourceStatus, 1), make([][]Unit, 1)
-	matches := func(value string) string {
-		l.take(0, Report{Units: []Unit{{Source: "a.yaml", Data: []byte(strings.ReplaceAll(bad, "VALUE", value))}}})
-		e, _ := l.Snapshot().Get("a")
-		_, pod, _ := broken(e.Err).Match()
-		return pod.String()
-	}
-	if one, two := matches("one"), matches("two"); one != "a=one" || two != "a=two" {
-		t.Errorf("it matches %s, then %s", one, two)
-	}
-}
-
-func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
-	const good = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: NAME}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
-	unit := func(name, text string) Unit {
-		return Unit{Source: "SidecarTemplate/" + name, Data: []byte(strings.ReplaceAll(text, "NAME", name)), Object: &Object{Name: name, Generation: 7}}
-	}
-	l := New(Options{Logger: slog.New(slog.DiscardHandler)})
-	l.states, l.units = make([]SourceStatus, 1), make([][]Unit, 1)
-	got := map[string]Verdict{}
-	l.OnVerdicts(func(all []Verdict) {
-		for _, v := range all {
-			got[v.Object.Name] = v
-		}
-	})
-	l.take(0, Report{Units: []Unit{
-		{Source: "/t/taken.yaml", Data: []byte(strings.ReplaceAll(good, "NAME", "taken"))},
-		unit("bad", strings.Replace(good, "inject", "injec", 1)), unit("good", good), unit("taken", good),
-	}})
-	if names := slices.Sorted(maps.Keys(got)); !slices.Equal(names, []string{"bad", "good", "taken"}) {
-		t.Fatalf("verdicts on %v", names)
-	}
-	if v := got["good"]; v.Reason != Compiled || len(v.Hash) != 16 || v.Object.Generation != 7 {
-		t.Errorf("good: %+v", v)
-	}
-	if v := got["bad"]; v.Reason != CompileFailed || v.Hash != "" || !strings.Contains(v.Message, "did you mean inject?") {
-		t.Errorf("bad: %+v", v)
-	}
-	if v := got["taken"]; v.Reason != NameTaken || !strings.Contains(v.Message, "is taken by /t/taken.yaml") {
-		t.Errorf("taken: %+v", v)
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -63,8 +64,8 @@ var faults = []fault{
 	{name: "burst-cpu-50m", before: cpuLimit("50m"), harm: burst, after: rollback},
 	{name: "rolling-restart", harm: func(ctx context.Context, r *run) error { return r.restart(ctx) }},
 	{name: "upgrade", harm: func(ctx context.Context, r *run) error { return r.upgrade(ctx, reuse, "--set", "log.level=debug") }},
-	{name: "bad-upgrade", harm: failingUpgrade(reuse, "--set", "extraArgs={--no-such-flag}"), mend: rollback},
-	{name: "upgrade-without-values", harm: failingUpgrade("--reset-values", "--set", "log.level=info"), mend: rollback},
+	{name: "bad-upgrade", harm: failingUpgrade(reuse, "--set", "webhook.clientCA=-----BEGIN CERTIFICATE-----"), mend: rollback},
+	{name: "upgrade-without-values", harm: failingUpgrade("--reset-values", "--set", "log.level=info")},
 	{name: "kill-one", fresh: true, harm: signal(syscall.SIGKILL, 1)},
 	{name: "kill-all", fresh: true, harm: signal(syscall.SIGKILL, 100)},
 	{name: "stop-one", fresh: true, harm: signal(syscall.SIGSTOP, 1), lasts: hung},
@@ -392,6 +393,9 @@ func deleteCRD(ctx context.Context, r *run) error {
 }
 
 func restoreCRD(ctx context.Context, r *run) error {
+	if err := r.kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", filepath.Join(r.checkout.Chart(), "crds")); err != nil {
+		return err
+	}
 	if err := r.upgrade(ctx, reuse); err != nil {
 		return err
 	}

@@ -267,8 +267,8 @@ func identify(programs []program) string {
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
 
-// startReplica starts replica number n: the container's own arguments and environment,
-// and after them the three settings that only hold here. The last of two flags wins.
+// startReplica starts replica number n: the container's own arguments, environment and settings, but for the
+// addresses and the kubeconfig, which only hold here.
 func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployment, n int, p program) (*replica, error) {
 	if err := p.writeFiles(); err != nil {
 		return nil, err
@@ -299,7 +299,11 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	if err != nil {
 		return nil, err
 	}
-	args := append(p.Args, "--listen="+r.Serve.String(), "--admin-listen="+r.Admin.String(), "--kubeconfig="+kubeconfig)
+	args, err := p.listening(r.Serve.String(), r.Admin.String())
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, "--kubeconfig="+kubeconfig)
 	if r.process, err = startProcess(g.fork, r.Name, g.binary, args, p.Env, r.Log); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 )
 
 // A program is what a kubelet makes of a container: its arguments, its environment, and
@@ -50,6 +51,11 @@ func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		p.Env = append(p.Env, name+"="+paths.Replace(env[name]))
+	}
+	for name, data := range p.Files {
+		if path.Base(name) == settingsFile { // its paths are those inside the container
+			p.Files[name] = []byte(paths.Replace(string(data)))
+		}
 	}
 	for _, arg := range s.arguments(container) {
 		if err := literal(arg); err != nil {
@@ -162,6 +168,34 @@ func literal(text string) error {
 		return fmt.Errorf("%q: the ground does not expand variables", text)
 	}
 	return nil
+}
+
+// settingsFile is the name of the file that the server of the chart runs by.
+const settingsFile = "settings.yaml"
+
+// listening returns the arguments of a program that listens at other addresses than its container would: its settings
+// say so, or, of the version before that had none, its flags, of which the last one wins.
+func (p program) listening(serve, admin string) ([]string, error) {
+	for name, data := range p.Files {
+		if path.Base(name) != settingsFile {
+			continue
+		}
+		var settings map[string]any
+		if err := yaml.Unmarshal(data, &settings); err != nil {
+			return nil, fmt.Errorf("reading the settings: %w", err)
+		}
+		server, ok := settings["server"].(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("the settings %s have no server", name)
+		}
+		server["listen"], server["adminListen"] = serve, admin
+		text, err := yaml.Marshal(settings)
+		if err != nil {
+			return nil, fmt.Errorf("writing the settings: %w", err)
+		}
+		return p.Args, os.WriteFile(name, text, 0o600)
+	}
+	return append(slices.Clone(p.Args), "--listen="+serve, "--admin-listen="+admin), nil
 }
 
 // writeFiles makes the program's folder, with the files in it, from scratch.

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/templates/library"
+	"github.com/pillion-dev/pillion/charts"
 )
 
 // How many namespaces and how many templates are made at the same time. A template takes Pillion a
@@ -127,8 +127,8 @@ type kinds []string
 
 func readLibrary() (kinds, error) {
 	var all kinds
-	for _, name := range library.Names() {
-		text, err := library.Get(name, nil)
+	for _, name := range charts.Names() {
+		text, err := charts.Template(name)
 		if err != nil {
 			return nil, err
 		}

@@ -16,8 +16,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-const statusKey = "pillion.dev/status"
-
 // update brings a pod up to date with a template that overwrites what the pod has, as a call of the pipeline does. It
 // holds that the operations lead to the pod, and that the next call has nothing to do.
 func update(t testing.TB, pod map[string]any, fragment string) (apply.Result, error) {
@@ -38,7 +36,7 @@ func update(t testing.TB, pod map[string]any, fragment string) (apply.Result, er
 
 func call(t testing.TB, pod map[string]any, fragment string) (apply.Result, error) {
 	t.Helper()
-	rec, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +49,7 @@ func call(t testing.TB, pod map[string]any, fragment string) (apply.Result, erro
 	w.Add("t", m.Writes)
 	r, err := apply.Apply(t.Context(), pod, rec, w)
 	if err == nil {
-		err = r.Mark(base, []string{"t"}, statusKey)
+		err = r.Mark(base, []string{"t"})
 	}
 	return r, err
 }
@@ -149,7 +147,7 @@ func TestMetadataThatAreAbsentNullOrEmptyComeBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rec, err := record.Parse(r.Pod, statusKey)
+			rec, err := record.Parse(r.Pod)
 			if err != nil {
 				t.Fatal(err)
 			}

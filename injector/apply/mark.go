@@ -9,6 +9,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // TooLargeError reports that the record of what the templates do would be larger than
@@ -31,10 +32,10 @@ const labels, annotations = "labels", "annotations"
 
 var sections = []string{labels, annotations}
 
-// Mark writes the record into the pod's annotation key, and the labels of the templates beside it. Base
+// Mark writes the record into the pod's annotation, and the labels of the templates beside it. Base
 // is the pod without any template. Its error is a [*TooLargeError], or for metadata that are no
 // object a [*merge.PodError].
-func (r *Result) Mark(base map[string]any, templates []string, key string) error {
+func (r *Result) Mark(base map[string]any, templates []string) error {
 	metadata, ok := r.Pod["metadata"].(map[string]any)
 	if !ok && r.Pod["metadata"] != nil {
 		return malformed("metadata", r.Pod["metadata"])
@@ -56,7 +57,7 @@ func (r *Result) Mark(base map[string]any, templates []string, key string) error
 	if len(text) > record.MaxBytes {
 		return &TooLargeError{Bytes: len(text)}
 	}
-	wanted := map[string]map[string]any{labels: r.Record.Labels(templates), annotations: {key: text}}
+	wanted := map[string]map[string]any{labels: r.Record.Labels(templates), annotations: {v1alpha1.StatusKey: text}}
 	a, at := &run{}, (*location)(nil).field("metadata")
 	marked := maps.Clone(metadata)
 	if metadata == nil {

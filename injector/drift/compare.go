@@ -1,7 +1,6 @@
 package drift
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -19,7 +18,6 @@ const mirrorAnnotation = "kubernetes.io/config.mirror"
 
 // Comparer compares pods with the pods that would be created now.
 type Comparer struct {
-	// Pipeline must have the prefix of Registration.
 	Pipeline     *injector.Pipeline
 	Registration entries.Registration
 }
@@ -33,10 +31,8 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	if !counts(pod, metadata, annotations) {
 		return Comparison{}, nil
 	}
-	prefix := cmp.Or(c.Registration.Prefix, templates.DefaultPrefix)
-	key := templates.StatusKey(prefix)
-	rec, _ := record.Parse(pod, key) // a record that cannot be read counts as none
-	base := created(rec.Base(pod), prefix)
+	rec, _ := record.Parse(pod) // a record that cannot be read counts as none
+	base := created(rec.Base(pod))
 	call := c.Registration.Call(ns, annotations)
 	s := Comparison{Counts: true, Called: call.Called(), Base: base, New: base}
 	if !s.Called {
@@ -60,7 +56,7 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	if !out.Allowed {
 		return s, nil
 	}
-	now, err := record.Parse(out.Pod, key)
+	now, err := record.Parse(out.Pod)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading the record of a new pod: %w", err)
 	}

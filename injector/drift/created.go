@@ -4,6 +4,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // created returns a pod as the webhook would see it, if somebody created it now: without
@@ -12,7 +14,7 @@ import (
 //
 // Of labels and annotations the pod's managedFields tell which were there from the start. A
 // label that an operator puts on running pods selects no template for a new pod.
-func created(pod map[string]any, own string) map[string]any {
+func created(pod map[string]any) map[string]any {
 	pod = maps.Clone(pod)
 	delete(pod, "status")
 	if metadata, ok := pod["metadata"].(map[string]any); ok {
@@ -31,7 +33,7 @@ func created(pod map[string]any, own string) map[string]any {
 			}
 			object = maps.Clone(object)
 			for key := range keys {
-				if !strings.HasPrefix(key, own+"/") && !strings.Contains(key, "."+own+"/") {
+				if !strings.HasPrefix(key, v1alpha1.Group+"/") && !strings.Contains(key, "."+v1alpha1.Group+"/") {
 					delete(object, key)
 				}
 			}

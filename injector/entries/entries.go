@@ -9,12 +9,11 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Registration is what an API server asks about a pod before it calls Pillion.
 type Registration struct {
-	// Prefix is the annotation prefix. Default: pillion.dev.
-	Prefix string
 	// All: Pillion is called for the pods of all namespaces that do not opt out
 	// (webhook.scope of the chart).
 	All bool
@@ -47,14 +46,14 @@ func (c Call) Called() bool { return c == CalledByLabel || c == CalledByPod || c
 // Call returns the rule for pods of the namespace with these annotations. It is the table of the
 // chart's entries for pods (webhook.yaml).
 func (r Registration) Call(ns templates.Namespace, annotations map[string]any) Call {
-	_, asks := annotations[templates.InjectKey(r.Prefix)]
-	label := ns.Labels[templates.InjectionLabel(r.Prefix)]
+	_, asks := annotations[v1alpha1.InjectKey]
+	label := ns.Labels[v1alpha1.InjectionLabel]
 	switch {
 	case slices.Contains(r.Excluded, ns.Name):
 		return CalledNowhere
-	case label == templates.InjectionEnabled || label == templates.InjectionEnforced:
+	case label == v1alpha1.InjectionEnabled || label == v1alpha1.InjectionEnforced:
 		return CalledByLabel
-	case label == templates.InjectionDisabled:
+	case label == v1alpha1.InjectionDisabled:
 		return NotCalledByLabel
 	case asks:
 		return CalledByPod
@@ -85,8 +84,6 @@ type Entry struct {
 	Name string
 	// Closed reports whether the entry's failure policy is Fail.
 	Closed bool
-	// Prefix is that of the labels. Default: pillion.dev.
-	Prefix string
 	// In are the values of the label injection that the entry selects, empty for any and none, and
 	// NotIn those that it does not.
 	In, NotIn []string
@@ -99,7 +96,7 @@ type Entry struct {
 
 // Selects reports whether the entry selects a namespace.
 func (e Entry) Selects(ns templates.Namespace) bool {
-	value := ns.Labels[templates.InjectionLabel(e.Prefix)]
+	value := ns.Labels[v1alpha1.InjectionLabel]
 	return (len(e.In) == 0 || slices.Contains(e.In, value)) && !slices.Contains(e.NotIn, value) && e.verifies(ns)
 }
 
@@ -107,45 +104,45 @@ func (e Entry) Selects(ns templates.Namespace) bool {
 // cannot be read live. It does for a namespace that the cache has as enforced, at an entry for
 // namespaces that are not: without an answer API servers would create the pod as it is.
 func (e Entry) SettlesFor(ns templates.Namespace) bool {
-	return e.Settles != "" && ns.Labels[templates.InjectionLabel(e.Prefix)] == e.Settles && e.verifies(ns)
+	return e.Settles != "" && ns.Labels[v1alpha1.InjectionLabel] == e.Settles && e.verifies(ns)
 }
 
 func (e Entry) verifies(ns templates.Namespace) bool {
-	return !e.Required || ns.Labels[templates.RequiredLabel(e.Prefix)] == "true"
+	return !e.Required || ns.Labels[v1alpha1.RequiredLabel] == "true"
 }
 
 // Mutating returns the entries that have pods injected. Pods is there with All, too: the API server
 // may have a registration without it.
 func (r Registration) Mutating() []Entry {
-	requested := Entry{Name: "requested", Prefix: r.Prefix, In: []string{templates.InjectionEnabled}, Settles: templates.InjectionEnforced}
+	requested := Entry{Name: "requested", In: []string{v1alpha1.InjectionEnabled}, Settles: v1alpha1.InjectionEnforced}
 	if r.All {
-		requested.In, requested.NotIn = nil, []string{templates.InjectionEnforced, templates.InjectionDisabled}
+		requested.In, requested.NotIn = nil, []string{v1alpha1.InjectionEnforced, v1alpha1.InjectionDisabled}
 	}
 	return []Entry{
 		requested,
-		{Name: "pods", Prefix: r.Prefix, NotIn: []string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}},
-		{Name: "enforced", Prefix: r.Prefix, In: []string{templates.InjectionEnforced}, Closed: true},
+		{Name: "pods", NotIn: []string{v1alpha1.InjectionEnabled, v1alpha1.InjectionEnforced, v1alpha1.InjectionDisabled}},
+		{Name: "enforced", In: []string{v1alpha1.InjectionEnforced}, Closed: true},
 	}
 }
 
 // Verifying returns the entries that have final pods verified: those of namespaces with the label
-// [templates.RequiredLabel].
+// [v1alpha1.RequiredLabel].
 func (r Registration) Verifying() []Entry {
 	return []Entry{
-		{Name: "requested", Prefix: r.Prefix, NotIn: []string{templates.InjectionEnforced, templates.InjectionDisabled}, Required: true, Settles: templates.InjectionEnforced},
-		{Name: "enforced", Prefix: r.Prefix, In: []string{templates.InjectionEnforced}, Required: true, Closed: true},
+		{Name: "requested", NotIn: []string{v1alpha1.InjectionEnforced, v1alpha1.InjectionDisabled}, Required: true, Settles: v1alpha1.InjectionEnforced},
+		{Name: "enforced", In: []string{v1alpha1.InjectionEnforced}, Required: true, Closed: true},
 	}
 }
 
 // Preview returns the entries that have workloads and namespaces previewed: where namespaces ask for
 // injection, and elsewhere, where the object itself has a key of Pillion's.
 func (r Registration) Preview() []Entry {
-	preview := Entry{Name: "preview", Prefix: r.Prefix, In: []string{templates.InjectionEnabled, templates.InjectionEnforced}}
+	preview := Entry{Name: "preview", In: []string{v1alpha1.InjectionEnabled, v1alpha1.InjectionEnforced}}
 	if r.All {
-		preview.In, preview.NotIn = nil, []string{templates.InjectionDisabled}
+		preview.In, preview.NotIn = nil, []string{v1alpha1.InjectionDisabled}
 	}
 	return []Entry{
 		preview,
-		{Name: "preview/asked", Prefix: r.Prefix, NotIn: []string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}},
+		{Name: "preview/asked", NotIn: []string{v1alpha1.InjectionEnabled, v1alpha1.InjectionEnforced, v1alpha1.InjectionDisabled}},
 	}
 }

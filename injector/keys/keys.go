@@ -69,8 +69,6 @@ type Object struct {
 
 // Rules are what the keys are judged by.
 type Rules struct {
-	// Prefix is the annotation prefix. Default: [templates.DefaultPrefix].
-	Prefix    string
 	Templates *templates.Set
 	// Namespace has the labels of the object's namespace: no template is proposed that is not
 	// available there.
@@ -80,17 +78,17 @@ type Rules struct {
 	Concerned func(template string) bool
 }
 
-// Check returns a finding for each key under the prefix with a mistake, labels before annotations, in
+// Check returns a finding for each key of Pillion's with a mistake, labels before annotations, in
 // the order of the keys.
 func Check(r Rules, o Object) []Finding {
-	r.Prefix, o.Kind = cmp.Or(r.Prefix, templates.DefaultPrefix), cmp.Or(o.Kind, string(o.Level))
+	o.Kind = cmp.Or(o.Kind, string(o.Level))
 	if r.Templates == nil {
 		r.Templates = templates.NewSet(nil)
 	}
 	found := r.check(o, Label, o.Labels, o.PodLabels)
 	found = append(found, r.check(o, Annotation, o.Annotations, o.PodAnnotations)...)
 	if len(found) > MaxFindings {
-		found = append(found[:MaxFindings], Finding{Says: "more keys under " + r.Prefix + " have no effect, too"})
+		found = append(found[:MaxFindings], Finding{Says: "more keys under " + v1alpha1.Group + " have no effect, too"})
 	}
 	return found
 }
@@ -98,7 +96,7 @@ func Check(r Rules, o Object) []Finding {
 // check returns the findings of one field, and no more than one too many.
 func (r Rules) check(o Object, field Field, entries, ofPods map[string]string) (found []Finding) {
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
-		template, name, under := Under(r.Prefix, key)
+		template, name, under := Under(key)
 		if _, both := ofPods[key]; !under || both || isWritten(o.Level, field, template, name) {
 			continue
 		}
@@ -120,17 +118,17 @@ func (r Rules) check(o Object, field Field, entries, ofPods map[string]string) (
 	return found
 }
 
-// Under reports whether a key is under a prefix, or under a template's part of it, and returns
+// Under reports whether a key is Pillion's, or one of a template, and returns
 // the template's name, "" for a key of Pillion itself.
-func Under(prefix, key string) (template, name string, ok bool) {
+func Under(key string) (template, name string, ok bool) {
 	domain, name, ok := strings.Cut(key, "/")
 	if !ok {
 		return "", "", false
 	}
-	if domain == prefix {
+	if domain == v1alpha1.Group {
 		return "", name, true
 	}
-	template, ok = strings.CutSuffix(domain, "."+prefix)
+	template, ok = strings.CutSuffix(domain, "."+v1alpha1.Group)
 	return template, name, ok
 }
 
@@ -175,7 +173,7 @@ func (r Rules) parameters(template, name string) (names []string, isTemplate boo
 	names = []string{}
 	for _, version := range versions {
 		for _, p := range version.Parameters() {
-			suffix := strings.TrimPrefix(p.Annotation, template+"."+r.Prefix+"/")
+			suffix := strings.TrimPrefix(p.Annotation, template+"."+v1alpha1.Group+"/")
 			if p.Type == v1alpha1.Map {
 				suffix = strings.TrimSuffix(suffix, "KEY") + cmp.Or(key, "KEY")
 			}
@@ -193,7 +191,7 @@ func (r Rules) refuses(template string) bool {
 
 // instead ends the message about a key that nothing reads.
 func (r Rules) instead(o Object, template, name string) string {
-	inject := "the annotation " + templates.InjectKey(r.Prefix) + o.ofPods()
+	inject := "the annotation " + v1alpha1.InjectKey + o.ofPods()
 	parameters, isTemplate := r.parameters(template, name)
 	switch {
 	case isTemplate && name == "inject":
@@ -210,12 +208,12 @@ func (r Rules) instead(o Object, template, name string) string {
 		return fmt.Sprintf(": there is no template %s%s", show.Value(template), nearest.Hint(template, names))
 	}
 	if near, ok := nearest.Name(name, namespaceLabels[:1]); ok && near != name && o.Level == Namespace {
-		return "; did you mean the label " + r.Prefix + "/" + near + "?"
+		return "; did you mean the label " + v1alpha1.Group + "/" + near + "?"
 	}
 	if _, ok := nearest.Name(name, []string{"inject"}); ok || strings.HasPrefix(name, "inject") || strings.HasPrefix(name, "sidecar") {
 		return "; did you mean " + inject + "?"
 	}
-	return fmt.Sprintf(" on a %s: %s asks for a template, and TEMPLATE.%s/PARAMETER sets a parameter", o.Kind, inject, r.Prefix)
+	return fmt.Sprintf(" on a %s: %s asks for a template, and TEMPLATE.%s/PARAMETER sets a parameter", o.Kind, inject, v1alpha1.Group)
 }
 
 func (o Object) podAnnotations() string {

@@ -13,8 +13,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-const statusKey = "pillion.dev/status"
-
 // template is a template and what it renders to, as its author writes it.
 type template struct {
 	merge.Template
@@ -83,8 +81,8 @@ func inject(t testing.TB, pod map[string]any, all []template) (outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	first := update(t, pod, record.New(statusKey), o)
-	rec, err := record.Parse(first.Pod, statusKey)
+	first := update(t, pod, record.New(), o)
+	rec, err := record.Parse(first.Pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +105,7 @@ func update(t testing.TB, pod map[string]any, rec record.Record, o outcome) appl
 	t.Helper()
 	r, err := apply.Apply(t.Context(), pod, rec, o.wanted)
 	if err == nil {
-		err = r.Mark(rec.Base(pod), []string{"a"}, statusKey)
+		err = r.Mark(rec.Base(pod), []string{"a"})
 	}
 	if err == nil {
 		err = patch.Check(t.Context(), pod, r.Operations, r.Pod)

@@ -24,7 +24,7 @@ const (
 	NamespaceOptedOut Code = "NamespaceOptedOut"
 	// NamespaceExcluded: the admin keeps Pillion out of the namespace.
 	NamespaceExcluded Code = "NamespaceExcluded"
-	// NamespaceDisabled: the namespace's label PREFIX/injection is disabled.
+	// NamespaceDisabled: the namespace's label pillion.dev/injection is disabled.
 	NamespaceDisabled Code = "NamespaceDisabled"
 	// MirrorPod: the pod mirrors a static pod of a node and cannot be changed.
 	MirrorPod Code = "MirrorPod"
@@ -64,9 +64,6 @@ const (
 	TemplateInvalid Code = "TemplateInvalid"
 	// TemplateInUse: a SidecarTemplate that namespaces ask for may not be deleted.
 	TemplateInUse Code = "TemplateInUse"
-	// TemplateReadOnly: the name is that of a template of the library or of a file, whose
-	// SidecarTemplate is a copy that only Pillion writes.
-	TemplateReadOnly Code = "TemplateReadOnly"
 	// RequiredMissing: the final pod is not what a required template makes of it.
 	RequiredMissing Code = "RequiredMissing"
 	// LabelNotWritten: an API server goes on refusing a label of the namespace.
@@ -115,7 +112,6 @@ var table = map[Code]struct{ sentence, event string }{
 	Excepted:             {"the template is required, and an exception lets the pod go without it for a time", normal},
 	TemplateInvalid:      {"the template has mistakes", ""},
 	TemplateInUse:        {"namespaces, workloads or pods ask for the template", ""},
-	TemplateReadOnly:     {"the SidecarTemplate is a read-only copy of a template of the library or of a file", ""},
 	RequiredMissing:      {"the pod differs from what a required template renders", warning},
 	LabelNotWritten:      {"Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store", warning},
 	JobNeverFinishes:     {"an injected container keeps running when the work of the Job is done, so the Job never finishes", warning},

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Base returns the pod as its author wrote it: without what the record has, without the annotation and
@@ -71,12 +72,11 @@ func restore(object map[string]any, name string, e *Entry) {
 
 // withoutOwn returns the annotations without the record, or the labels without Pillion's own.
 func (r Record) withoutOwn(section string, entries map[string]any) map[string]any {
-	keys := LabelKeysOf(r.key)
 	own := func(key string) bool {
 		if section == "annotations" {
-			return key == r.key
+			return key == v1alpha1.StatusKey
 		}
-		_, is := keys.Has(key)
+		_, is := OwnLabel(key)
 		return is
 	}
 	left := entries

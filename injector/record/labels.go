@@ -2,6 +2,8 @@ package record
 
 import (
 	"slices"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // hashLength is how much of a template's hash a label has: enough to tell versions apart, and
@@ -10,11 +12,10 @@ const hashLength = 10
 
 // Labels returns the labels of a pod with this record, into which templates were injected.
 func (r Record) Labels(templates []string) map[string]any {
-	keys := LabelKeysOf(r.key)
 	wanted := make(map[string]any, len(templates)+1)
-	wanted[keys.Injected()] = injected
+	wanted[v1alpha1.InjectedLabel] = injected
 	for _, name := range templates {
-		wanted[keys.Hash(name)] = ShortHash(r.Hash(name))
+		wanted[v1alpha1.HashLabel(name)] = ShortHash(r.Hash(name))
 	}
 	return wanted
 }
@@ -28,12 +29,11 @@ const mostUntrue = 4
 // Untrue returns the keys of the pod's labels that say of Pillion what the record does not
 // say, in order. There may be more than it returns.
 func (r Record) Untrue(pod map[string]any) []string {
-	keys := LabelKeysOf(r.key)
 	metadata, _ := pod["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
 	var untrue []string
 	for key, value := range labels {
-		if template, is := keys.Has(key); is && !r.holds(template, value) {
+		if template, is := OwnLabel(key); is && !r.holds(template, value) {
 			untrue = append(untrue, key)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/rawjson"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // MaxBytes bounds the annotation, read and written: three quarters of what the API allows all
@@ -24,8 +25,6 @@ type Record struct {
 	Templates map[string]string
 	// Set has what Pillion wrote, by [podschema.Path.String].
 	Set map[string]Entry
-
-	key string
 }
 
 // Entry is one thing that Pillion wrote: a whole item, a field, or an object to hold others.
@@ -48,14 +47,14 @@ type Gone struct {
 	Item any
 }
 
-// New returns a record that says nothing, of a pod whose annotation is key.
-func New(key string) Record {
-	return Record{Templates: map[string]string{}, Set: map[string]Entry{}, key: key}
+// New returns a record that says nothing.
+func New() Record {
+	return Record{Templates: map[string]string{}, Set: map[string]Entry{}}
 }
 
 // Clone returns a record that can be changed without changing r.
 func (r Record) Clone() Record {
-	return Record{Templates: maps.Clone(r.Templates), Set: maps.Clone(r.Set), key: r.key}
+	return Record{Templates: maps.Clone(r.Templates), Set: maps.Clone(r.Set)}
 }
 
 // Empty reports whether the record says nothing.
@@ -64,26 +63,25 @@ func (r Record) Empty() bool { return len(r.Templates) == 0 && len(r.Set) == 0 }
 // Hash returns the hash of a template that the pod carries, and "" if the template left no trace.
 func (r Record) Hash(template string) string { return r.Templates[template] }
 
-// Parse reads the record from the pod's annotation key. A pod without the annotation has an empty
+// Parse reads the record from the pod's annotation. A pod without the annotation has an empty
 // record. A record that is malformed, too large or of another version counts as none: the error, fit
 // for a warning, says why, and the record that is returned with it is empty and usable.
-func Parse(pod map[string]any, key string) (Record, error) {
-	none := New(key)
+func Parse(pod map[string]any) (Record, error) {
+	none := New()
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	value, ok := annotations[key]
+	value, ok := annotations[v1alpha1.StatusKey]
 	if !ok {
 		return none, nil
 	}
 	text, ok := value.(string)
 	if !ok {
-		return none, fmt.Errorf("annotation %s: it is not text", key)
+		return none, fmt.Errorf("annotation %s: it is not text", v1alpha1.StatusKey)
 	}
 	r, err := decode(text)
 	if err != nil {
-		return none, fmt.Errorf("annotation %s: %w", key, err)
+		return none, fmt.Errorf("annotation %s: %w", v1alpha1.StatusKey, err)
 	}
-	r.key = key
 	return r, nil
 }
 

@@ -39,7 +39,7 @@ func saying(entries string) string { return `{"v":1,"templates":{"t":"h"},"set":
 
 func parse(t testing.TB, pod map[string]any) record.Record {
 	t.Helper()
-	rec, err := record.Parse(pod, statusKey)
+	rec, err := record.Parse(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +59,13 @@ func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testin
 		`{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`: "more than the 196608 allowed",
 	} {
 		pod := withStatus(t, "{spec: {containers: []}}", text)
-		rec, first := record.Parse(pod, statusKey)
+		rec, first := record.Parse(pod)
 		if first == nil || !strings.Contains(first.Error(), want) || !strings.Contains(first.Error(), statusKey) || len(first.Error()) > 1000 || !rec.Empty() {
 			t.Errorf("%.60s: %.300v, want %q", text, first, want)
 			continue
 		}
 		for range 20 {
-			if _, again := record.Parse(pod, statusKey); again == nil || again.Error() != first.Error() {
+			if _, again := record.Parse(pod); again == nil || again.Error() != first.Error() {
 				t.Fatalf("%.60s: %.200v, and then %.200v", text, first, again)
 			}
 		}
@@ -75,14 +75,14 @@ func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testin
 	}
 	pod := withStatus(t, "{}", "")
 	pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = 7
-	if _, err := record.Parse(pod, statusKey); err == nil || !strings.Contains(err.Error(), "it is not text") {
+	if _, err := record.Parse(pod); err == nil || !strings.Contains(err.Error(), "it is not text") {
 		t.Error(err)
 	}
 }
 
 func TestAPodWithoutTheStatusAnnotationHasAnEmptyRecord(t *testing.T) {
 	for _, pod := range []map[string]any{{}, {"metadata": nil}, {"metadata": "x"}, {"metadata": map[string]any{"annotations": []any{}}}} {
-		rec, err := record.Parse(pod, statusKey)
+		rec, err := record.Parse(pod)
 		if err != nil || !rec.Empty() || !reflect.DeepEqual(rec.Base(pod), pod) {
 			t.Errorf("%v: %v, %v, base %v", pod, rec, err, rec.Base(pod))
 		}
@@ -93,7 +93,7 @@ func TestAPodWithoutTheStatusAnnotationHasAnEmptyRecord(t *testing.T) {
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	values := []any{nil, "x", true, json.Number("12345678901234567890"), json.Number("1.10"), []any{}, map[string]any{"sum": "x"}}
 	rapid.Check(t, func(t *rapid.T) {
-		r := record.New(statusKey)
+		r := record.New()
 		for range rapid.IntRange(0, 5).Draw(t, "entries") {
 			path := (*podschema.Path)(nil).Field("spec")
 			for range rapid.IntRange(0, 3).Draw(t, "depth") {
@@ -114,7 +114,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 		}
 		r.Templates["t"] = "h"
 		text := r.Encode()
-		again, err := record.Parse(map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: text}}}, statusKey)
+		again, err := record.Parse(map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: text}}})
 		if err != nil || again.Encode() != text || !reflect.DeepEqual(again.Set, r.Set) {
 			t.Fatalf("%v\n%s\nof %s", err, again.Encode(), text)
 		}
@@ -209,7 +209,7 @@ func TestTheDigestOfASidecarIsOfWhatItsTemplateSays(t *testing.T) {
 }
 
 func TestTheLabelsOfAPodSayWhatItsRecordSays(t *testing.T) {
-	r := record.New(statusKey)
+	r := record.New()
 	r.Templates = map[string]string{"a": "0123456789abcdef", "b": "short", "gone": "x"}
 	if got := fmt.Sprint(r.Labels([]string{"a", "b"})); got != "map[a.pillion.dev/hash:0123456789 b.pillion.dev/hash:short pillion.dev/injected:true]" {
 		t.Error(got)
@@ -218,7 +218,7 @@ func TestTheLabelsOfAPodSayWhatItsRecordSays(t *testing.T) {
 	if got := fmt.Sprint(r.Untrue(pod)); got != "[b.pillion.dev/hash c.pillion.dev/hash]" {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(record.LabelKeysOf(statusKey).Without(pod)["metadata"]); got != "map[labels:map[a.b.pillion.dev/hash:x other.dev/hash:x]]" {
+	if got := fmt.Sprint(record.WithoutLabels(pod)["metadata"]); got != "map[labels:map[a.b.pillion.dev/hash:x other.dev/hash:x]]" {
 		t.Error(got)
 	}
 }
@@ -250,7 +250,7 @@ func FuzzRecord(f *testing.F) {
 			metadata["annotations"] = map[string]any{statusKey: status}
 		}
 		before := string(podschema.Encode(pod))
-		rec, err := record.Parse(pod, statusKey)
+		rec, err := record.Parse(pod)
 		if err != nil && (len(err.Error()) > 1000 || !rec.Empty()) {
 			t.Fatalf("%d bytes: %.200v, %v", len(err.Error()), err, rec)
 		}
@@ -259,12 +259,12 @@ func FuzzRecord(f *testing.F) {
 		if string(podschema.Encode(pod)) != before {
 			t.Fatalf("the pod was changed to %s", podschema.Encode(pod))
 		}
-		if again, _ := record.Parse(base, statusKey); !again.Empty() {
+		if again, _ := record.Parse(base); !again.Empty() {
 			t.Fatalf("the base pod has a record: %s", podschema.Encode(base))
 		}
 		if err == nil {
 			text := rec.Encode()
-			again, err := record.Parse(map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: text}}}, statusKey)
+			again, err := record.Parse(map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusKey: text}}})
 			if err != nil && len(text) <= record.MaxBytes || err == nil && again.Encode() != text {
 				t.Fatalf("%v: %s is read as %s", err, text, again.Encode())
 			}

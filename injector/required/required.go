@@ -276,7 +276,7 @@ func (r *comparison) add(merged map[string]any, all []Template) error {
 			r.missing(t.Name, one)
 		}
 	}
-	result, err := apply.Apply(r.ctx, r.pod, record.New(""), w)
+	result, err := apply.Apply(r.ctx, r.pod, record.New(), w)
 	r.result.Pod, r.result.Operations = result.Pod, result.Operations
 	return err
 }

@@ -15,8 +15,8 @@ import (
 
 // account looks at Pillion's ServiceAccount and at the tokens of the replicas.
 func account(ctx context.Context, in *installation) ([]Finding, error) {
-	name := in.release.Namespace + ":" + in.release.Account()
-	read, err := inspect.Get[corev1.ServiceAccount](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("serviceaccounts"), in.release.Namespace, in.release.Account())
+	name := in.release.Server.Namespace + ":" + in.release.Server.ServiceAccount
+	read, err := inspect.Get[corev1.ServiceAccount](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("serviceaccounts"), in.release.Server.Namespace, in.release.Server.ServiceAccount)
 	if apierrors.IsNotFound(err) {
 		return []Finding{failed(fmt.Sprintf("Pillion's service account %s is missing, so that API servers accept no request of its replicas (401). Create it again; then this check names the restart", name), in.restore())}, nil
 	}

@@ -21,6 +21,7 @@ import (
 	pillionrights "github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // endsSoon is how long before its end a certificate has to be replaced by somebody else.
@@ -28,18 +29,14 @@ const endsSoon = 14 * 24 * time.Hour
 
 func certificates(ctx context.Context, in *installation) ([]Finding, error) {
 	var found []Finding
-	for _, of := range []struct {
-		names    []string
-		resource schema.GroupVersionResource
-	}{{in.release.Mutating, mutatingConfigurations}, {in.release.Validating, validatingConfigurations}} {
-		for _, name := range of.names {
-			c, err := inspect.Get[admissionv1.ValidatingWebhookConfiguration](ctx, in.cluster, of.resource, "", name) // the other kind has the same fields
-			if err != nil && !apierrors.IsNotFound(err) {
-				return nil, err
-			}
-			for _, w := range c.Webhooks {
-				found = append(found, in.bundle(strings.TrimSuffix(of.resource.Resource, "s")+"/"+name, w)...)
-			}
+	name := in.release.Certificates.WebhookConfiguration
+	for _, of := range []schema.GroupVersionResource{mutatingConfigurations, validatingConfigurations} {
+		c, err := inspect.Get[admissionv1.ValidatingWebhookConfiguration](ctx, in.cluster, of, "", name) // the other kind has the same fields
+		if err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		for _, w := range c.Webhooks {
+			found = append(found, in.bundle(strings.TrimSuffix(of.Resource, "s")+"/"+name, w)...)
 		}
 	}
 	all, err := in.replicas()
@@ -48,8 +45,8 @@ func certificates(ctx context.Context, in *installation) ([]Finding, error) {
 	}
 	// A certificate that Pillion or cert-manager replaces is replaced when a third of its time is left.
 	soon := endsSoon
-	if in.release.Provider != "files" && in.release.LeafDuration > 0 {
-		soon = in.release.LeafDuration / 6
+	if in.release.Certificates.Provider != "files" && in.release.Certificates.LeafDuration > 0 {
+		soon = in.release.Certificates.LeafDuration / 6
 	}
 	for _, r := range all {
 		for _, p := range r.Certificates.Published {
@@ -77,9 +74,9 @@ func (in *installation) bundle(configuration string, w admissionv1.ValidatingWeb
 	}
 	writer, remedy := "you write it: the CA of the certificate in the mounted Secret (certs.files.secretName)", in.logs()
 	switch {
-	case in.release.Publishes:
+	case in.release.Certificates.Publishes():
 		writer = "Pillion restores it within a second if it runs and has the right to"
-	case in.release.Provider == "cert-manager":
+	case in.release.Certificates.Provider == "cert-manager":
 		writer, remedy = "cert-manager's cainjector writes it, by the annotation cert-manager.io/inject-ca-from of the configuration", "kubectl -n cert-manager logs deployment/cert-manager-cainjector --tail=100"
 	}
 	if slices.ContainsFunc(TrustedCAs(w.ClientConfig.CABundle), func(ca *x509.Certificate) bool { return ca.NotAfter.After(in.now) }) {
@@ -104,11 +101,11 @@ func TrustedCAs(bundle []byte) []*x509.Certificate {
 
 // proven creates a pod of the proof namespace by dry run.
 func proven(ctx context.Context, in *installation) ([]Finding, error) {
-	namespace := in.release.ProofNamespace
+	namespace := in.release.Namespaces.Proof
 	if namespace == "" {
 		return skipped("not looked at: the installation has no proof namespace (enforcement)"), nil
 	}
-	pod, err := in.createDry(ctx, namespace, proof.Pod(in.release.Prefix))
+	pod, err := in.createDry(ctx, namespace, proof.Pod())
 	if pillionrights.Lacks(err) {
 		return nil, err
 	}
@@ -120,8 +117,8 @@ func proven(ctx context.Context, in *installation) ([]Finding, error) {
 		return []Finding{failed(fmt.Sprintf("Pillion refuses a pod of namespace %s (%s): %s", namespace, code, oneLine(err.Error())), in.logs())}, nil
 	case err != nil:
 		return []Finding{failed(fmt.Sprintf("the API server refuses a pod of namespace %s: %s", namespace, oneLine(err.Error())), in.logs())}, nil
-	case proof.Validate(in.release.Prefix, namespace, pod, nil) != nil:
-		return []Finding{failed(fmt.Sprintf("a pod of namespace %s came back without the sidecar %s, so API servers do not call Pillion for it: see the check registration, and the label %s/injection of the namespace", namespace, proof.Template, in.release.Prefix), in.restore())}, nil
+	case proof.Validate(namespace, pod, nil) != nil:
+		return []Finding{failed(fmt.Sprintf("a pod of namespace %s came back without the sidecar %s, so API servers do not call Pillion for it: see the check registration, and the label %s/injection of the namespace", namespace, proof.Template, v1alpha1.Group), in.restore())}, nil
 	}
 	all, err := in.replicas()
 	var found []Finding

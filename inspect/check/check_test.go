@@ -26,8 +26,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/proof"
+	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/inspect/state"
@@ -56,7 +56,7 @@ type ground struct {
 	t *testing.T
 	// objects are by kind, namespace and name.
 	objects map[string]map[string]any
-	served  inspect.Served
+	served  settings.Settings
 	place   inspect.Place
 	states  map[string]*state.State // by replica
 	unready map[string]string
@@ -87,11 +87,9 @@ func soundGround(t *testing.T) *ground {
 	service := g.objects["Service/pillion-system/pillion"]["spec"].(map[string]any)
 	service["clusterIP"], service["type"] = "10.0.0.7", "ClusterIP"
 	g.objects["ConfigMap/pillion-system/pillion-rendered"] = map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "pillion-rendered", "namespace": "pillion-system"}, "data": map[string]any{"objects.yaml": text}}
-	g.served = inspect.Served{
-		Prefix: "pillion.dev", Service: "pillion", Mutating: []string{"pillion"}, Validating: []string{"pillion"},
-		ServedTemplates:    inspect.ServedTemplates{ClusterTemplates: true, NamespacedTemplates: true},
-		ServedNamespaces:   inspect.ServedNamespaces{Excluded: []string{"kube-system"}, Enforcement: labels.EnforceAsked, ProofNamespace: "pillion-system-proof"},
-		ServedCertificates: inspect.ServedCertificates{Provider: "self-signed", Publishes: true, LeafDuration: 24 * time.Hour},
+	var err error
+	if g.served, err = settings.Parse([]byte("{server: {namespace: pillion-system}, templates: {namespaced: true}, namespaces: {excluded: [kube-system], enforcement: Asked, proof: pillion-system-proof}, certificates: {leafDuration: 24h}}")); err != nil {
+		t.Fatal(err)
 	}
 	for _, name := range []string{"a", "b"} {
 		g.states[name] = &state.State{
@@ -137,6 +135,13 @@ func (g *ground) set(object, path string, value any) {
 }
 
 func (g *ground) cluster() *inspect.Cluster {
+	if m := g.objects["ConfigMap/pillion-system/pillion"]; m != nil {
+		text, err := json.Marshal(g.served)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		m["data"] = map[string]any{settings.File: string(text)}
+	}
 	var all []string
 	for _, o := range g.objects {
 		text, err := json.Marshal(o)
@@ -145,7 +150,7 @@ func (g *ground) cluster() *inspect.Cluster {
 		}
 		all = append(all, string(text))
 	}
-	c := inspecttest.Cluster(g.t, strings.Join(all, "\n---\n"), inspecttest.Options{Place: g.place, Forbidden: g.forbidden, Serve: func(corev1.Container) (inspect.Served, error) { return g.served, nil }})
+	c := inspecttest.Cluster(g.t, strings.Join(all, "\n---\n"), inspecttest.Options{Place: g.place, Forbidden: g.forbidden})
 	c.Version = func(context.Context) ([]byte, error) { return g.version() }
 	c.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if slices.Contains(g.forbidden, "create pods "+a.GetNamespace()) {
@@ -184,6 +189,7 @@ const (
 	mutating   = "MutatingWebhookConfiguration//pillion"
 	validating = "ValidatingWebhookConfiguration//pillion"
 	deployed   = "Deployment/pillion-system/pillion"
+	configured = "ConfigMap/pillion-system/pillion"
 	rollback   = "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"
 	replaced   = "kubectl -n pillion-system get configmap pillion-rendered -o jsonpath='{.data.objects\\.yaml}' | kubectl create -f - -l app.kubernetes.io/component=registration --dry-run=client -o json | sed "
 	logged     = "kubectl -n pillion-system logs -l app.kubernetes.io/instance=pillion"
@@ -231,7 +237,8 @@ var faults = []struct {
 	{"api-server", "too old", func(g *ground) {
 		g.version = func() ([]byte, error) { return []byte(`{"major": "1", "minor": "28"}`), nil }
 	}, Failed, "of version 1.28; Pillion supports 1.35 and later", "kubectl version"},
-	{"deployment", "absent", without(deployed), Failed, "0 in namespace pillion-system have a container", "kubectl get deployments -A -l app.kubernetes.io/name=pillion"},
+	{"deployment", "no settings", without(configured), Failed, "0 in namespace pillion-system have the labels", "kubectl get deployments -A -l app.kubernetes.io/name=pillion"},
+	{"deployment", "absent", without(deployed), Failed, "there is no Deployment pillion", rollback},
 	{"deployment", "scaled to nothing", func(g *ground) { g.set(deployed, "spec.replicas", 0) }, Failed, "wants no replica", "kubectl -n pillion-system scale deployment pillion --replicas=2"},
 	{"deployment", "none available", func(g *ground) { g.set(deployed, "status.availableReplicas", 0) }, Failed, "none of the 2 replicas", "kubectl -n pillion-system describe pods -l app.kubernetes.io/instance=pillion"},
 	{"deployment", "one of two available", func(g *ground) { g.set(deployed, "status.availableReplicas", 1) }, Warning, "1 of 2 replicas", "kubectl -n pillion-system describe pods"},
@@ -263,17 +270,14 @@ var faults = []struct {
 		v := g.objects["ValidatingAdmissionPolicy//pillion-labels"]["spec"].(map[string]any)["validations"].([]any)[0].(map[string]any)
 		v["expression"] = strings.TrimSuffix(v["expression"].(string), "true") + "false"
 	}, Failed, `&&  false", and the chart renders`, replaced},
-	{"crds", "missing", without("CustomResourceDefinition//sidecartemplates.pillion.dev"), Failed, "there is no CustomResourceDefinition sidecartemplates.pillion.dev", rollback},
-	{"crds", "that of namespaces is missing", without("CustomResourceDefinition//namespacedsidecartemplates.pillion.dev"), Failed, "there is no CustomResourceDefinition namespacedsidecartemplates.pillion.dev", rollback},
+	{"crds", "missing", without("CustomResourceDefinition//sidecartemplates.pillion.dev"), Failed, "there is no CustomResourceDefinition sidecartemplates.pillion.dev", applyDefinitions},
+	{"crds", "that of namespaces is missing", without("CustomResourceDefinition//namespacedsidecartemplates.pillion.dev"), Failed, "there is no CustomResourceDefinition namespacedsidecartemplates.pillion.dev", applyDefinitions},
 	{"crds", "not established", func(g *ground) {
 		g.set("CustomResourceDefinition//sidecartemplates.pillion.dev", "status.conditions", []any{map[string]any{"type": "Established", "status": "False", "message": "names clash"}})
 	}, Failed, "names clash", "kubectl get crd sidecartemplates.pillion.dev -o yaml"},
 	{"crds", "another version served", func(g *ground) {
 		g.set("CustomResourceDefinition//sidecartemplates.pillion.dev", "spec.versions", []any{map[string]any{"name": "v1", "served": true}})
-	}, Failed, "serves v1, and this pillion reads v1alpha1", rollback},
-	{"crds", "older than the server", func(g *ground) {
-		g.set(deployed, "metadata.labels", map[string]any{"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/instance": "pillion", "app.kubernetes.io/version": "2"})
-	}, Failed, "sidecartemplates.pillion.dev is of version 1, and the server of version 2", rollback},
+	}, Failed, "serves v1, and this pillion reads v1alpha1", applyDefinitions},
 	{"registration", "a configuration missing", without(mutating), Failed, "there is no mutatingwebhookconfiguration/pillion", rollback},
 	{"registration", "nothing to compare with", without("ConfigMap/pillion-system/pillion-rendered"), Failed, "the ConfigMap pillion-rendered is missing", rollback},
 	{"registration", "an entry missing", func(g *ground) { g.objects[mutating]["webhooks"] = g.objects[mutating]["webhooks"].([]any)[:1] }, Failed, "mutatingwebhookconfiguration/pillion: entry enforced.pillion.dev is missing", replaced},
@@ -314,7 +318,7 @@ var faults = []struct {
 		delete(g.entry(mutating, 1)["clientConfig"].(map[string]any), "caBundle")
 	}, Failed, "entry enforced.pillion.dev has no certificate in its caBundle that is valid; Pillion restores it", logged},
 	{"certificates", "expired, and cainjector writes it", func(g *ground) {
-		g.served.Provider, g.served.Publishes = "cert-manager", false
+		g.served.Certificates.Provider = "cert-manager"
 		g.entry(mutating, 1)["clientConfig"].(map[string]any)["caBundle"] = aCA(now.Add(-time.Hour))
 	}, Failed, "that is valid; cert-manager's cainjector writes it", "kubectl -n cert-manager logs deployment/cert-manager-cainjector"},
 	{"certificates", "of another CA", func(g *ground) { g.states["a"].Certificates.Published[0].Verifies = false }, Failed, "does not verify the certificate of replica a", logged},
@@ -328,17 +332,17 @@ var faults = []struct {
 	}, Failed, `the API server refuses a pod of namespace pillion-system-proof: Internal error occurred: failed calling webhook "enforced.pillion.dev"`, logged},
 	{"proof", "no namespace", func(g *ground) { g.created = func(*unstructured.Unstructured) error { return notFound } }, Failed, "there is no proof namespace", rollback},
 	{"proof", "a replica that has not proven itself", func(g *ground) { g.states["a"].EnforcementProven = new(false) }, Warning, "replica a has not yet proven", logged},
-	{"proof", "nothing to prove", func(g *ground) { g.served.ProofNamespace = "" }, Skipped, "has no proof namespace", ""},
-	{"templates", "a mistake", func(g *ground) { g.set("SidecarTemplate//fluent-bit", "spec.oder", 1) }, Failed, "template fluent-bit has a mistake: ", "kubectl get sidecartemplates.pillion.dev fluent-bit -o yaml | pillion lint -"},
+	{"proof", "nothing to prove", func(g *ground) { g.served.Namespaces.Proof = "" }, Skipped, "has no proof namespace", ""},
+	{"templates", "a mistake", func(g *ground) { g.set("SidecarTemplate//fluent-bit", "spec.oder", 1) }, Failed, "template fluent-bit has a mistake: ", "kubectl get sidecartemplate fluent-bit -o yaml | pillion lint -"},
 	{"templates", "not accepted", func(g *ground) {
 		g.set("SidecarTemplate//fluent-bit", "status.conditions", []any{map[string]any{"type": "Accepted", "status": "False", "message": "64MB is no quantity"}})
-	}, Failed, "template fluent-bit is not accepted: 64MB is no quantity", "kubectl get sidecartemplates.pillion.dev fluent-bit -o yaml"},
+	}, Failed, "template fluent-bit is not accepted: 64MB is no quantity", "kubectl get sidecartemplate fluent-bit -o yaml"},
 	{"templates", "of a namespace, not accepted", func(g *ground) {
 		g.set("NamespacedSidecarTemplate/team/team-logs", "status", map[string]any{"conditions": []any{map[string]any{"type": "Accepted", "status": "False", "message": "64MB is no quantity"}}})
-	}, Failed, "template team/team-logs is not accepted: 64MB is no quantity", "kubectl -n team get namespacedsidecartemplates.pillion.dev team-logs -o yaml"},
+	}, Failed, "template team/team-logs is not accepted: 64MB is no quantity", "kubectl -n team get namespacedsidecartemplate team-logs -o yaml"},
 	{"templates", "in force without its object", func(g *ground) {
 		g.states["a"].Templates["lost"], g.states["b"].Templates["lost"] = "abc", "abc"
-	}, Warning, "the templates lost are in force, and their objects or files are gone", applyTemplates},
+	}, Warning, "the templates lost are in force, and their objects are gone", applyTemplates},
 	{"templates", "differ", func(g *ground) { g.states["a"].Templates["fluent-bit"] = "def" }, Warning, "different versions of fluent-bit", "pillion status"},
 	{"template-names", "misspelt", asks("web", "fluentbit", "enforced"), Failed, `namespace web names fluentbit, which does not exist`, "kubectl annotate namespace web pillion.dev/inject=fluent-bit --overwrite"},
 	{"template-names", "one of another namespace", asks("web", "team-logs,fluent-bit", "enforced"), Failed, "namespace web names team-logs", "kubectl annotate namespace web pillion.dev/inject=TEMPLATE,fluent-bit --overwrite"},
@@ -417,9 +421,11 @@ func TestACopyIsNotToBeDeletedBeforeTheChartsOwnIsBack(t *testing.T) {
 // Without Helm, or with Helm 4, objects are brought back otherwise.
 func TestObjectsAreBroughtBackByTheToolThatMadeThem(t *testing.T) {
 	for remedy, change := range map[string]func(g *ground){
-		"kubectl apply -f MANIFESTS": func(g *ground) { g.set(deployed, "metadata.labels", map[string]any{}) },
+		"kubectl apply -f MANIFESTS": func(g *ground) {
+			g.set(configured, "metadata.labels", map[string]any{"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": "settings"})
+		},
 		rollback + " --force-conflicts": func(g *ground) {
-			g.set(deployed, "metadata.managedFields", []any{map[string]any{"manager": "helm", "operation": "Apply"}})
+			g.set(configured, "metadata.managedFields", []any{map[string]any{"manager": "helm", "operation": "Apply"}})
 		},
 		strings.ReplaceAll(rollback, "helm -n", "helm --kube-context prod -n"): func(g *ground) { g.place.Context = "prod" },
 	} {
@@ -435,7 +441,7 @@ func TestObjectsAreBroughtBackByTheToolThatMadeThem(t *testing.T) {
 // A user who lacks rights is told which, and that nobody can tell.
 func TestAMissingRightIsNamedAndNothingIsSaidToBeSound(t *testing.T) {
 	for forbidden, checks := range map[string][]string{
-		"list deployments pillion-system":    {"deployment"},
+		"get deployments pillion-system":     {"deployment"},
 		"get mutatingwebhookconfigurations":  {"registration", "certificates"},
 		"list mutatingwebhookconfigurations": {"registration"},
 		"get configmaps pillion-system":      {"rights", "policies", "registration"},

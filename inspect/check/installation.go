@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // installation has the reads that several checks share. Each function reads once.
@@ -25,7 +26,7 @@ type installation struct {
 	cluster *inspect.Cluster
 	version string
 	now     time.Time
-	// release is Pillion's Deployment, absent says why it is not known.
+	// release is Pillion as its settings say, absent says why they are not known.
 	release inspect.Release
 	absent  error
 
@@ -41,7 +42,7 @@ func newInstallation(ctx context.Context, cluster *inspect.Cluster, version stri
 	in.replicas = sync.OnceValues(func() ([]state.Replica, error) { return cluster.Replicas(ctx) })
 	in.rendered = sync.OnceValues(func() ([]unstructured.Unstructured, error) { return in.readRendered(ctx) })
 	in.namespaces = sync.OnceValues(func() (all []labels.Namespace, err error) {
-		keys := []string{templates.InjectionLabel(in.release.Prefix), templates.RequiredLabel(in.release.Prefix)}
+		keys := []string{v1alpha1.InjectionLabel, v1alpha1.RequiredLabel}
 		err = cluster.EachName(ctx, inspect.NamespacesResource, func(ns *metav1.PartialObjectMetadata) {
 			if ns.DeletionTimestamp == nil {
 				all = append(all, labels.Owned(ns, keys))
@@ -51,7 +52,7 @@ func newInstallation(ctx context.Context, cluster *inspect.Cluster, version stri
 	})
 	in.templates = sync.OnceValues(func() (*templates.Set, error) {
 		s, err := cluster.SettingsOf(ctx, in.release)
-		if err != nil || !in.release.NamespacedTemplates {
+		if err != nil || !in.release.Templates.Namespaced {
 			return s.Templates, err
 		}
 		own, err := cluster.OwnTemplates(ctx, s.Compile)
@@ -63,10 +64,10 @@ func newInstallation(ctx context.Context, cluster *inspect.Cluster, version stri
 // readRendered reads the objects that the chart renders for the installation's values, from its
 // ConfigMap.
 func (in *installation) readRendered(ctx context.Context) ([]unstructured.Unstructured, error) {
-	name := in.release.Service + "-rendered"
-	config, err := inspect.Get[corev1.ConfigMap](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("configmaps"), in.release.Namespace, name)
+	name := in.release.Server.Service + "-rendered"
+	config, err := inspect.Get[corev1.ConfigMap](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("configmaps"), in.release.Server.Namespace, name)
 	if apierrors.IsNotFound(err) {
-		return nil, failure{failed(fmt.Sprintf("the ConfigMap %s is missing in namespace %s. It has the objects as the chart renders them, so edits cannot be found", name, in.release.Namespace), in.restore())}
+		return nil, failure{failed(fmt.Sprintf("the ConfigMap %s is missing in namespace %s. It has the objects as the chart renders them, so edits cannot be found", name, in.release.Server.Namespace), in.restore())}
 	}
 	if err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (in *installation) readRendered(ctx context.Context) ([]unstructured.Unstru
 	for document := range strings.SplitSeq(config.Data["objects.yaml"], "\n---") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
-			return nil, fmt.Errorf("reading the ConfigMap %s in namespace %s: %w", name, in.release.Namespace, err)
+			return nil, fmt.Errorf("reading the ConfigMap %s in namespace %s: %w", name, in.release.Server.Namespace, err)
 		}
 		if len(object) > 0 {
 			all = append(all, unstructured.Unstructured{Object: object})
@@ -97,7 +98,7 @@ func (in *installation) restore() string {
 	if name == "" {
 		return "kubectl apply -f MANIFESTS"
 	}
-	command := fmt.Sprintf("helm -n %[1]s rollback %[2]s $(helm -n %[1]s history %[2]s --max 1 | awk 'END {print $1}')", in.release.Namespace, name)
+	command := fmt.Sprintf("helm -n %[1]s rollback %[2]s $(helm -n %[1]s history %[2]s --max 1 | awk 'END {print $1}')", in.release.Server.Namespace, name)
 	if serverSide {
 		command += " --force-conflicts"
 	}
@@ -109,17 +110,17 @@ func (in *installation) restore() string {
 // caBundles stay, which the chart leaves to others, so that pods may come meanwhile.
 func (in *installation) replace() string {
 	return fmt.Sprintf(`kubectl -n %s get configmap %s-rendered -o jsonpath='{.data.objects\.yaml}' | kubectl create -f - -l app.kubernetes.io/component=registration --dry-run=client -o json | sed 's|"clientConfig": {|&"caBundle":"'`+
-		`$(kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[*].webhooks[?(@.name=="enforced.%s")].clientConfig.caBundle}')'",|' | kubectl replace -f -`, in.release.Namespace, in.release.Service, in.release.Prefix)
+		`$(kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[*].webhooks[?(@.name=="enforced.%s")].clientConfig.caBundle}')'",|' | kubectl replace -f -`, in.release.Server.Namespace, in.release.Server.Service, v1alpha1.Group)
 }
 
 // logs is the command that prints the replicas' logs.
 func (in *installation) logs() string {
-	return fmt.Sprintf("kubectl -n %s logs -l %s --tail=100 --prefix", in.release.Namespace, in.selector())
+	return fmt.Sprintf("kubectl -n %s logs -l %s --tail=100 --prefix", in.release.Server.Namespace, in.selector())
 }
 
 // restart is the command that starts the replicas anew.
 func (in *installation) restart() string {
-	return fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", in.release.Namespace, in.release.Deployment.Name)
+	return fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", in.release.Server.Namespace, in.release.Server.Service)
 }
 
 // selector selects the pods of the release.
@@ -132,16 +133,8 @@ func (in *installation) selector() string {
 
 // pillion returns a command of pillion that reads this installation.
 func (in *installation) pillion(command string) string {
-	if in.release.Namespace != injector.DefaultNamespace {
-		command += " --pillion-namespace " + in.release.Namespace
+	if in.release.Server.Namespace != injector.DefaultNamespace {
+		command += " --pillion-namespace " + in.release.Server.Namespace
 	}
-	return command + in.prefixFlag()
-}
-
-// prefixFlag is the flag that tells a command of pillion the prefix, with a space before it.
-func (in *installation) prefixFlag() string {
-	if in.release.Prefix == templates.DefaultPrefix {
-		return ""
-	}
-	return " --annotation-prefix " + in.release.Prefix
+	return command
 }

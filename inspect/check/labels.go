@@ -10,6 +10,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // namespaceLabels compares the labels of namespaces with their annotations and with the templates.
@@ -44,13 +45,13 @@ func (in *installation) missingLabels(set *templates.Set, namespaces []labels.Na
 			switch {
 			case change.From == "":
 				lacking[change.Key] = append(lacking[change.Key], ns.Name)
-			case change.Value == templates.InjectionEnforced && len(ns.Forged) == 0:
+			case change.Value == v1alpha1.InjectionEnforced && len(ns.Forged) == 0:
 				open = append(open, ns.Name)
 			}
 		}
 	}
-	canPatch := fmt.Sprintf("kubectl auth can-i patch namespaces --as=system:serviceaccount:%s:%s", in.release.Namespace, in.release.Account())
-	for _, key := range []string{templates.InjectionLabel(in.release.Prefix), templates.RequiredLabel(in.release.Prefix)} {
+	canPatch := fmt.Sprintf("kubectl auth can-i patch namespaces --as=system:serviceaccount:%s:%s", in.release.Server.Namespace, in.release.Server.ServiceAccount)
+	for _, key := range []string{v1alpha1.InjectionLabel, v1alpha1.RequiredLabel} {
 		if names := lacking[key]; len(names) > 0 {
 			found = append(found, failed(fmt.Sprintf("these namespaces (%s) lack the label %s. Pillion sets it within a second if it runs and may patch namespaces", show.Some(names, mostNamed), key), canPatch))
 		}
@@ -63,9 +64,9 @@ func (in *installation) missingLabels(set *templates.Set, namespaces []labels.Na
 
 // labelsOf finds the labels of a namespace that contradict its annotation.
 func (in *installation) labelsOf(set *templates.Set, ns labels.Namespace, proven bool) (found []Finding) {
-	key, inject := templates.InjectionLabel(in.release.Prefix), templates.InjectKey(in.release.Prefix)
+	key, inject := v1alpha1.InjectionLabel, v1alpha1.InjectKey
 	for _, forged := range ns.Forged {
-		found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, labels.FieldManager(in.release.Prefix)),
+		found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, labels.FieldManager),
 			fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, forged)))
 	}
 	injection, there := ns.Labels[key]
@@ -78,18 +79,18 @@ func (in *installation) labelsOf(set *templates.Set, ns labels.Namespace, proven
 		found = append(found, warning(fmt.Sprintf(format, args...), remedy))
 	}
 	switch {
-	case slices.Contains(in.release.Excluded, ns.Name):
+	case slices.Contains(in.release.Namespaces.Excluded, ns.Name):
 		if present {
 			add(fmt.Sprintf("kubectl annotate namespace %s %s-", ns.Name, inject), "namespace %s asks for sidecars, but Pillion excludes it (excludedNamespaces)", ns.Name)
 		}
 	case !there:
-	case !slices.Contains([]string{templates.InjectionEnabled, templates.InjectionEnforced, templates.InjectionDisabled}, injection):
+	case !slices.Contains([]string{v1alpha1.InjectionEnabled, v1alpha1.InjectionEnforced, v1alpha1.InjectionDisabled}, injection):
 		add(takeOff, "namespace %s has the label %s=%s, which is not recognised; allowed are enabled, enforced and disabled", ns.Name, key, injection)
-	case injection == templates.InjectionDisabled && asks:
+	case injection == v1alpha1.InjectionDisabled && asks:
 		add(takeOff, "namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, inject, value, key)
-	case injection != templates.InjectionDisabled && ns.Name != in.release.ProofNamespace && byHand && labels.AskedBy(set, ns.Namespace, in.release.Prefix) == labels.Nothing:
+	case injection != v1alpha1.InjectionDisabled && ns.Name != in.release.Namespaces.Proof && byHand && labels.AskedBy(set, ns.Namespace) == labels.Nothing:
 		add(fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, inject, takeOff), "namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection)
-	case injection == templates.InjectionEnabled && asks && proven && byHand:
+	case injection == v1alpha1.InjectionEnabled && asks && proven && byHand:
 		add(takeOff, "namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key)
 	}
 	return found

@@ -12,9 +12,9 @@ import (
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // templateNames finds names in annotations of namespaces that no template has: neither one that replicas
@@ -31,7 +31,7 @@ func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 	served := slices.DeleteFunc(slices.Collect(maps.Keys(in.served())), func(name string) bool { _, canary := set.Canary(name); return canary })
 	var found []Finding
 	for _, ns := range namespaces {
-		if !in.release.Usage().Counts(ns.Namespace) {
+		if in.release.Registration().KeepsOut(ns.Namespace) {
 			continue
 		}
 		known := slices.Clone(served)
@@ -57,7 +57,7 @@ const anyTemplate = "TEMPLATE"
 
 // namesOf judges the annotation of a namespace. It returns nil if all names are known.
 func (in *installation) namesOf(ctx context.Context, ns labels.Namespace, known []string) (*Finding, error) {
-	key := templates.InjectKey(in.release.Prefix)
+	key := v1alpha1.InjectKey
 	value, there := ns.Annotations[key]
 	annotate := func(names ...string) string {
 		return fmt.Sprintf("kubectl annotate namespace %s %s=%s --overwrite", ns.Name, key, strings.Join(names, ","))
@@ -86,7 +86,7 @@ func (in *installation) namesOf(ctx context.Context, ns labels.Namespace, known 
 	}
 	message := fmt.Sprintf("namespace %s names %s, which does not exist", ns.Name, show.Some(wrong, mostNamed))
 	for _, name := range wrong {
-		pods, err := in.cluster.Names.Resource(inspect.PodsResource).Namespace(ns.Name).List(ctx, metav1.ListOptions{LabelSelector: templates.HashLabel(in.release.Prefix, name), Limit: 1})
+		pods, err := in.cluster.Names.Resource(inspect.PodsResource).Namespace(ns.Name).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.HashLabel(name), Limit: 1})
 		if err != nil {
 			return nil, fmt.Errorf("listing pods of namespace %s: %w", ns.Name, err)
 		}

@@ -105,7 +105,6 @@ func fieldsOf(u *unstructured.Unstructured) map[string]any {
 
 // copies finds other configurations whose entries call Pillion.
 func (in *installation) copies(ctx context.Context) (found []Finding, err error) {
-	own := slices.Concat(in.release.Mutating, in.release.Validating)
 	for _, resource := range []schema.GroupVersionResource{mutatingConfigurations, validatingConfigurations} {
 		all, err := inspect.List[admissionv1.ValidatingWebhookConfiguration](ctx, in.cluster, resource, "", metav1.ListOptions{}) // the other kind has the same fields
 		if err != nil {
@@ -113,7 +112,7 @@ func (in *installation) copies(ctx context.Context) (found []Finding, err error)
 		}
 		for _, c := range all {
 			calls := slices.DeleteFunc(slices.Clone(c.Webhooks), func(w admissionv1.ValidatingWebhook) bool { return !in.isService(w.ClientConfig.Service) })
-			if len(calls) == 0 || slices.Contains(own, c.Name) {
+			if len(calls) == 0 || c.Name == in.release.Certificates.WebhookConfiguration {
 				continue
 			}
 			name := strings.TrimSuffix(resource.Resource, "s") + "/" + c.Name
@@ -129,5 +128,5 @@ func (in *installation) copies(ctx context.Context) (found []Finding, err error)
 
 // isService reports whether an entry calls Pillion's Service.
 func (in *installation) isService(s *admissionv1.ServiceReference) bool {
-	return s != nil && s.Namespace == in.release.Namespace && s.Name == in.release.Service
+	return s != nil && s.Namespace == in.release.Server.Namespace && s.Name == in.release.Server.Service
 }

@@ -37,7 +37,7 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 	lost := in.lost(set)
 	var found []Finding
 	for _, there := range policies {
-		template, ours := admissionpolicy.TemplateOf(in.release.Prefix, there.Name)
+		template, ours := admissionpolicy.TemplateOf(there.Name)
 		if !ours || slices.Contains(lost, template) {
 			continue // a lost template is still in force
 		}
@@ -55,7 +55,7 @@ func (in *installation) requiredPolicy(ctx context.Context, set *templates.Set, 
 	if entry.Template == nil {
 		return nil // its mistake is another check's
 	}
-	want, err := admissionpolicy.Of(ctx, entry.Template, admissionpolicy.Options{Prefix: in.release.Prefix, Excluded: in.release.Excluded}, set.CanariesOf(template)...)
+	want, err := admissionpolicy.Of(ctx, entry.Template, admissionpolicy.Options{Excluded: in.release.Namespaces.Excluded}, set.CanariesOf(template)...)
 	if err != nil {
 		return []Finding{failed(fmt.Sprintf("there should be no admission policy %s: %v", there.Name, err), "kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy --ignore-not-found "+there.Name)}
 	}

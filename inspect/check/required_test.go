@@ -18,7 +18,7 @@ func (g *ground) floor(change func(f *admissionpolicy.Floor)) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	f, err := admissionpolicy.Of(g.t.Context(), templatestest.Compile(g.t, string(text)), admissionpolicy.Options{Prefix: "pillion.dev", Excluded: []string{"kube-system", "pillion-system"}})
+	f, err := admissionpolicy.Of(g.t.Context(), templatestest.Compile(g.t, string(text)), admissionpolicy.Options{Excluded: []string{"kube-system", "pillion-system"}})
 	if err != nil {
 		g.t.Fatal(err)
 	}

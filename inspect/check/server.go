@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -43,7 +44,7 @@ func apiServer(ctx context.Context, in *installation) ([]Finding, error) {
 	return nil, nil
 }
 
-func deployment(_ context.Context, in *installation) ([]Finding, error) {
+func deployment(ctx context.Context, in *installation) ([]Finding, error) {
 	if errors.Is(in.absent, inspect.ErrAbsent) {
 		return []Finding{failed(in.absent.Error(), "kubectl get deployments -A -l app.kubernetes.io/name=pillion")}, nil
 	}
@@ -53,13 +54,19 @@ func deployment(_ context.Context, in *installation) ([]Finding, error) {
 	if len(in.cluster.URLs) > 0 {
 		return skipped("not looked at: --replica names other replicas to ask"), nil
 	}
-	d := in.release.Deployment
+	d, err := inspect.Get[appsv1.Deployment](ctx, in.cluster, appsv1.SchemeGroupVersion.WithResource("deployments"), in.release.Server.Namespace, in.release.Server.Service)
+	if apierrors.IsNotFound(err) {
+		return []Finding{failed(fmt.Sprintf("there is no Deployment %s in namespace %s", in.release.Server.Service, in.release.Server.Namespace), in.restore())}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
 	wanted, available := int32(1), d.Status.AvailableReplicas
 	if d.Spec.Replicas != nil {
 		wanted = *d.Spec.Replicas
 	}
-	scale := fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=2", in.release.Namespace, d.Name)
-	describe := fmt.Sprintf("kubectl -n %s describe pods -l %s", in.release.Namespace, in.selector())
+	scale := fmt.Sprintf("kubectl -n %s scale deployment %s --replicas=2", in.release.Server.Namespace, d.Name)
+	describe := fmt.Sprintf("kubectl -n %s describe pods -l %s", in.release.Server.Namespace, in.selector())
 	switch {
 	case wanted == 0:
 		return []Finding{failed(fmt.Sprintf("Deployment %s wants no replica", d.Name), scale)}, nil
@@ -68,7 +75,7 @@ func deployment(_ context.Context, in *installation) ([]Finding, error) {
 	case available < wanted:
 		return []Finding{warning(fmt.Sprintf("%d of %d replicas of Deployment %s are available", available, wanted, d.Name), describe)}, nil
 	case d.Status.UpdatedReplicas < wanted:
-		return []Finding{warning(fmt.Sprintf("%d of %d replicas of Deployment %s are of its newest version", d.Status.UpdatedReplicas, wanted, d.Name), fmt.Sprintf("kubectl -n %s rollout status deployment %s", in.release.Namespace, d.Name))}, nil
+		return []Finding{warning(fmt.Sprintf("%d of %d replicas of Deployment %s are of its newest version", d.Status.UpdatedReplicas, wanted, d.Name), fmt.Sprintf("kubectl -n %s rollout status deployment %s", in.release.Server.Namespace, d.Name))}, nil
 	case wanted == 1:
 		return []Finding{warning(fmt.Sprintf("Deployment %s has one replica: while it is replaced, pods of enforced namespaces wait", d.Name), scale)}, nil
 	}
@@ -84,7 +91,7 @@ func replicas(_ context.Context, in *installation) ([]Finding, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return []Finding{failed(fmt.Sprintf("no pod of Pillion runs in namespace %s", in.release.Namespace), fmt.Sprintf("kubectl -n %s describe pods -l %s", in.release.Namespace, in.selector()))}, nil
+		return []Finding{failed(fmt.Sprintf("no pod of Pillion runs in namespace %s", in.release.Server.Namespace), fmt.Sprintf("kubectl -n %s describe pods -l %s", in.release.Server.Namespace, in.selector()))}, nil
 	}
 	var found []Finding
 	versions := map[string]bool{}
@@ -109,7 +116,7 @@ func replicas(_ context.Context, in *installation) ([]Finding, error) {
 	}
 	if delete(versions, in.version); len(versions) > 0 {
 		found = append(found, warning(fmt.Sprintf("there are replicas of version %s, and this pillion is %s: it compiles templates as its own version does. Use the pillion of the replicas' version", strings.Join(slices.Sorted(maps.Keys(versions)), ", "), in.version),
-			fmt.Sprintf("kubectl -n %s get deployments -l %s -o wide", in.release.Namespace, in.selector())))
+			fmt.Sprintf("kubectl -n %s get deployments -l %s -o wide", in.release.Server.Namespace, in.selector())))
 	}
 	return found, nil
 }

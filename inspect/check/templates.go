@@ -35,35 +35,35 @@ type definition struct {
 	} `json:"status"`
 }
 
+// applyDefinitions is the command that brings the CRDs back, from the chart.
+const applyDefinitions = "helm show crds CHART | kubectl apply --server-side --force-conflicts --field-manager=helm -f -"
+
 func crds(ctx context.Context, in *installation) ([]Finding, error) {
-	if !in.release.ClusterTemplates {
-		return skipped("not looked at: clusterTemplates=false, so the server reads no SidecarTemplates"), nil
-	}
-	resources := []string{store.Resource}
-	if in.release.NamespacedTemplates {
+	resources := []schema.GroupVersionResource{store.Resource}
+	if in.release.Templates.Namespaced {
 		resources = append(resources, store.NamespacedResource)
 	}
 	var found []Finding
 	for _, resource := range resources {
-		name := resource + "." + in.release.Prefix
+		name := resource.GroupResource().String()
 		crd, err := inspect.Get[definition](ctx, in.cluster, schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}, "", name)
 		switch {
 		case apierrors.IsNotFound(err):
-			found = append(found, failed(fmt.Sprintf("there is no CustomResourceDefinition %s. Restore it, then have its templates applied again: kubectl apply -f SIDECARTEMPLATES. Restart no replica before", name), in.restore()))
+			found = append(found, failed(fmt.Sprintf("there is no CustomResourceDefinition %s. Restore it, and then its templates. Restart no replica before", name), applyDefinitions))
+			if resource == store.Resource {
+				found = append(found, failed("the templates of the release went with their definition. When it is back, restore them, and have the others applied again ("+applyTemplates+")", in.restore()))
+			}
 		case err != nil:
 			return found, err
 		default:
-			found = append(found, in.definition(crd)...)
+			found = append(found, judge(crd)...)
 		}
 	}
 	return found, nil
 }
 
-// versionLabel is the label with the version of an object of the chart.
-const versionLabel = "app.kubernetes.io/version"
-
-// definition judges a CustomResourceDefinition.
-func (in *installation) definition(crd definition) []Finding {
+// judge judges a CustomResourceDefinition.
+func judge(crd definition) []Finding {
 	established := cmp.Or(meta.FindStatusCondition(crd.Status.Conditions, "Established"), &metav1.Condition{})
 	var served []string
 	for _, v := range crd.Spec.Versions {
@@ -71,14 +71,11 @@ func (in *installation) definition(crd definition) []Finding {
 			served = append(served, v.Name)
 		}
 	}
-	is, want := crd.Labels[versionLabel], in.release.Deployment.Labels[versionLabel]
 	switch {
 	case established.Status != metav1.ConditionTrue:
 		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is not established: %s", crd.Name, established.Message), "kubectl get crd "+crd.Name+" -o yaml")}
 	case !slices.Contains(served, v1alpha1.Version):
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(served, ", "), v1alpha1.Version), in.restore())}
-	case is != "" && want != "" && is != want:
-		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s is of version %s, and the server of version %s", crd.Name, is, want), in.restore())}
+		return []Finding{failed(fmt.Sprintf("the CustomResourceDefinition %s serves %s, and this pillion reads %s", crd.Name, strings.Join(served, ", "), v1alpha1.Version), applyDefinitions)}
 	}
 	return nil
 }
@@ -86,11 +83,8 @@ func (in *installation) definition(crd definition) []Finding {
 // applyTemplates is the command that brings templates back, from the files of their author.
 const applyTemplates = "kubectl apply -f SIDECARTEMPLATES"
 
-// getTemplate is the command that reads a SidecarTemplate. Installations with other prefixes
-// have a resource of the same name.
-func (in *installation) getTemplate(name string) string {
-	return "kubectl get sidecartemplates." + in.release.Prefix + " " + name + " -o yaml"
-}
+// getTemplate is the command that reads a SidecarTemplate.
+func getTemplate(name string) string { return "kubectl get sidecartemplate " + name + " -o yaml" }
 
 // served returns the templates that the replicas report as in force, each with the hashes that
 // they have for it. A replica without the template has an empty hash.
@@ -111,7 +105,7 @@ func (in *installation) served() map[string]map[string]bool {
 	return hashes
 }
 
-// lost returns the templates in force that are neither objects nor files any more.
+// lost returns the templates in force whose objects are gone.
 func (in *installation) lost(set *templates.Set) []string {
 	served := in.served()
 	maps.DeleteFunc(served, func(name string, _ map[string]bool) bool { _, there := set.Find(name); return there })
@@ -127,7 +121,7 @@ func allTemplates(ctx context.Context, in *installation) ([]Finding, error) {
 	for _, e := range set.All() {
 		c, _ := set.Canary(e.Name)
 		if wrong := cmp.Or(e.Err, c.Unusable); wrong != nil {
-			found = append(found, failed(fmt.Sprintf("template %s has a mistake: %s", e.Name, oneLine(wrong.Error())), in.getTemplate(e.Name)+" | pillion lint -"+in.prefixFlag()))
+			found = append(found, failed(fmt.Sprintf("template %s has a mistake: %s", e.Name, oneLine(wrong.Error())), getTemplate(e.Name)+" | pillion lint -"))
 		}
 	}
 	refused, err := in.unaccepted(ctx)
@@ -136,7 +130,7 @@ func allTemplates(ctx context.Context, in *installation) ([]Finding, error) {
 		return found, err
 	}
 	if lost := in.lost(set); len(lost) > 0 {
-		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects or files are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, mostNamed)), applyTemplates))
+		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, mostNamed)), applyTemplates))
 	}
 	var differing []string
 	for name, hashes := range in.served() {
@@ -152,11 +146,11 @@ func allTemplates(ctx context.Context, in *installation) ([]Finding, error) {
 
 // unaccepted finds the templates that the API server called invalid: their condition Accepted is False.
 func (in *installation) unaccepted(ctx context.Context) (found []Finding, err error) {
-	for _, resource := range []string{store.Resource, store.NamespacedResource} {
-		if !in.release.ClusterTemplates || resource == store.NamespacedResource && !in.release.NamespacedTemplates {
+	for _, resource := range []schema.GroupVersionResource{store.Resource, store.NamespacedResource} {
+		if resource == store.NamespacedResource && !in.release.Templates.Namespaced {
 			continue
 		}
-		all, err := inspect.List[v1alpha1.SidecarTemplate](ctx, in.cluster, schema.GroupVersionResource{Group: in.release.Prefix, Version: v1alpha1.Version, Resource: resource}, "", metav1.ListOptions{})
+		all, err := inspect.List[v1alpha1.SidecarTemplate](ctx, in.cluster, resource, "", metav1.ListOptions{})
 		if err != nil && !apierrors.IsNotFound(err) { // the CRD is another check's
 			return found, err
 		}
@@ -165,9 +159,9 @@ func (in *installation) unaccepted(ctx context.Context) (found []Finding, err er
 			if accepted == nil || accepted.Status != metav1.ConditionFalse {
 				continue
 			}
-			name, get := t.Name, in.getTemplate(t.Name)
+			name, get := t.Name, getTemplate(t.Name)
 			if t.Namespace != "" {
-				name, get = t.Namespace+"/"+t.Name, fmt.Sprintf("kubectl -n %s get %s.%s %s -o yaml", t.Namespace, resource, in.release.Prefix, t.Name)
+				name, get = t.Namespace+"/"+t.Name, fmt.Sprintf("kubectl -n %s get namespacedsidecartemplate %s -o yaml", t.Namespace, t.Name)
 			}
 			found = append(found, failed(fmt.Sprintf("template %s is not accepted: %s", name, oneLine(accepted.Message)), get))
 		}

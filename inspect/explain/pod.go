@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,13 +12,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/keys"
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-)
-
-// Levels of a parameter beside those of [templates.Origin].
-const (
-	installer = "Installer"
-	// maybeInstaller: the installer's values change the template, and cannot be read.
-	maybeInstaller = "Default, unless the installer sets another"
 )
 
 // StateUnknown is the state of a template of which it is not known whether a new pod gets it, or
@@ -36,13 +28,8 @@ type Input struct {
 	// Standing compares a pod that exists with a new one. It is nil for a new pod, and for one
 	// of which the comparison means nothing.
 	Standing *drift.Comparison
-	// Values are the installer's. Defaults of theirs take the place of the templates'.
-	Values map[string]any
 	// Keys are the findings of [keys.Check].
 	Keys []keys.Finding
-	// Approximate are templates that were compiled without the installer's values, which
-	// change them.
-	Approximate map[string]string
 }
 
 // Of explains one pod.
@@ -112,17 +99,8 @@ func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 			annotations[p.Name] = p.Annotation
 		}
 	}
-	defaults, _ := in.Values["defaults"].(map[string]any)
-	installers, _ := defaults[t.Name].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {
-		from := string(t.Origins[name])
-		if _, set := installers[name]; set && t.Origins[name] == "Default" {
-			from = installer
-		}
-		if _, approximate := in.Approximate[cmp.Or(t.Canary, t.Name)]; approximate && from == "Default" {
-			from = maybeInstaller
-		}
-		all = append(all, Parameter{Name: name, Annotation: annotations[name], Value: t.Params[name], From: from})
+		all = append(all, Parameter{Name: name, Annotation: annotations[name], Value: t.Params[name], From: string(t.Origins[name])})
 	}
 	return all
 }

@@ -107,8 +107,7 @@ type Parameter struct {
 	// Annotation is the key by which it is set.
 	Annotation string `json:"annotation"`
 	Value      any    `json:"value"`
-	// From is the level: Default, Installer, Namespace or Pod; where the installer's values
-	// cannot be read, a sentence about both.
+	// From is the level: Default, Namespace or Pod.
 	From string `json:"from"`
 }
 

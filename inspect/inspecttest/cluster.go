@@ -30,7 +30,6 @@ import (
 // Options say what is special about a cluster, and who reads it.
 type Options struct {
 	Place inspect.Place
-	Serve inspect.Serve
 	// Pods are those that a list of pods has.
 	Pods []map[string]any
 	// Forbidden is what the user mia may not do: VERB RESOURCE NAMESPACE.
@@ -41,7 +40,7 @@ type Options struct {
 var kinds = map[string][]string{
 	"v1":      {"Pod", "Namespace", "ConfigMap", "Event", "Service", "ServiceAccount", "ReplicationController"},
 	"apps/v1": {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}, "batch/v1": {"Job", "CronJob"},
-	"pillion.dev/v1alpha1": {"SidecarTemplate", "NamespacedSidecarTemplate"}, "sidecars.example.com/v1alpha1": {"SidecarTemplate", "NamespacedSidecarTemplate"},
+	"pillion.dev/v1alpha1":            {"SidecarTemplate", "NamespacedSidecarTemplate"},
 	"admissionregistration.k8s.io/v1": {"MutatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration"},
 	"rbac.authorization.k8s.io/v1":    {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"},
 }
@@ -54,7 +53,7 @@ func Cluster(t testing.TB, manifests string, o Options) *inspect.Cluster {
 	t.Helper()
 	objects, names := Objects(t, manifests, o)
 	return &inspect.Cluster{
-		Place: o.Place, Serve: o.Serve, Objects: objects, Names: names, Trial: objects, Pods: o.list,
+		Place: o.Place, Objects: objects, Names: names, Trial: objects, Pods: o.list,
 		Version: func(context.Context) ([]byte, error) { return version(), nil },
 		Proxy:   func(context.Context, string, int, string) ([]byte, error) { return nil, ErrNoReplica },
 	}

@@ -3,55 +3,43 @@ package inspecttest
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/templates"
 )
+
+// Settings is the ConfigMap by which commands find Pillion.
+const Settings = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: pillion, namespace: pillion-system, labels: {app.kubernetes.io/name: pillion, app.kubernetes.io/component: settings}}
+data:
+  settings.yaml: |
+    server: {namespace: pillion-system}
+`
 
 // Shop has a namespace that asks for a sidecar, whose label came late, and a Deployment
 // with three pods: one as it would be created now, one with an older sidecar, one without.
-const Shop = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: pillion, namespace: pillion-system}
+const Shop = Settings + `
+---
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: side}
 spec:
-  template:
+  parameters:
+  - {name: image, type: image, default: "registry.example.com/side:2"}
+  - {name: level, type: string, default: low}
+  - {name: size, type: quantity, default: 1Mi, maximum: 1Gi}
+  inject:
+    metadata: {labels: {team: sidecars}}
     spec:
+      initContainers:
+      - {name: side, restartPolicy: Always, image: "${params.image}", env: [{name: LEVEL, value: "${params.level}"}], resources: {limits: {memory: "${params.size}"}}}
       containers:
-      - {name: pillion, args: [serve], volumeMounts: [{name: templates, mountPath: /etc/pillion/templates}, {name: values, mountPath: /etc/pillion/values}]}
-      volumes: [{name: templates, configMap: {name: templates}}, {name: values, configMap: {name: values}}]
+      - {$each: App, env: [{name: SIDE, value: "on"}]}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: values, namespace: pillion-system}
-data: {values.yaml: "defaults: {side: {level: low}}"}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: templates, namespace: pillion-system}
-data:
-  side.yaml: |
-    apiVersion: pillion.dev/v1alpha1
-    kind: SidecarTemplate
-    metadata: {name: side}
-    spec:
-      parameters:
-      - {name: image, type: image, default: "registry.example.com/side:2"}
-      - {name: level, type: string, default: high}
-      - {name: size, type: quantity, default: 1Mi, maximum: 1Gi}
-      inject:
-        metadata: {labels: {team: sidecars}}
-        spec:
-          initContainers:
-          - {name: side, restartPolicy: Always, image: "${params.image}", env: [{name: LEVEL, value: "${params.level}"}], resources: {limits: {memory: "${params.size}"}}}
-          containers:
-          - {$each: App, env: [{name: SIDE, value: "on"}]}
-  other.yaml: |
-    apiVersion: pillion.dev/v1alpha1
-    kind: SidecarTemplate
-    metadata: {name: other}
-    spec: {inject: {metadata: {labels: {other: "true"}}}}
+apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: other}
+spec: {inject: {metadata: {labels: {other: "true"}}}}
 ---
 apiVersion: v1
 kind: Namespace
@@ -82,19 +70,13 @@ spec:
 
 // TeamsRights are what a team may not do that has the role edit in its namespace, and no right
 // elsewhere.
-var TeamsRights = []string{"list deployments pillion-system", "get mutatingwebhookconfigurations"}
+var TeamsRights = []string{"list configmaps pillion-system", "get mutatingwebhookconfigurations"}
 
 // Live returns the cluster of manifests such as [Shop], as the user mia sees it, who may not do what
 // forbidden names.
 func Live(t testing.TB, manifests string, pods []map[string]any, forbidden ...string) *inspect.Live {
 	t.Helper()
-	served := inspect.Served{
-		Prefix: templates.DefaultPrefix, Mutating: []string{"pillion"}, ServedNamespaces: inspect.ServedNamespaces{Excluded: inspect.DefaultExcluded[:2:2]},
-		ServedTemplates: inspect.ServedTemplates{Values: "/etc/pillion/values/values.yaml", Templates: []string{"/etc/pillion/templates"}, ForeignSidecars: templates.DefaultForeignSidecars(), ClusterTemplates: true},
-	}
-	live, err := Cluster(t, manifests, Options{
-		Place: inspect.Place{Namespace: "pillion-system"}, Pods: pods, Forbidden: forbidden, Serve: func(corev1.Container) (inspect.Served, error) { return served, nil },
-	}).Live(t.Context(), templates.DefaultPrefix)
+	live, err := Cluster(t, manifests, Options{Place: inspect.Place{Namespace: "pillion-system"}, Pods: pods, Forbidden: forbidden}).Live(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Of returns the state of a replica by its own metrics, so that both always say the same.
-func Of(version string, settings map[string]any, metrics []*dto.MetricFamily) State {
-	s := State{Version: version, Settings: settings, Templates: map[string]string{}, UnknownTemplates: map[string]int{}, CacheAgeSeconds: map[string]float64{}, FailingLabels: map[string]int{}}
+func Of(version string, metrics []*dto.MetricFamily) State {
+	s := State{Version: version, Templates: map[string]string{}, CacheAgeSeconds: map[string]float64{}, FailingLabels: map[string]int{}}
 	for _, family := range metrics {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
@@ -33,8 +33,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		if labels["good"] == "false" {
 			s.Broken = append(s.Broken, labels["template"])
 		}
-	case "pillion_unknown_template_namespaces":
-		count(s.UnknownTemplates, labels["template"], value)
 	case "pillion_cache_age_seconds":
 		if value >= 0 && value < mostSeconds {
 			s.CacheAgeSeconds[labels["cache"]] = value
@@ -45,8 +43,6 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 		s.PodsLastLookedAt = moment(value)
 	case "pillion_namespaces_failing_label":
 		count(s.FailingLabels, labels["label"], value)
-	case "pillion_in_use_record_failing":
-		s.InUseRecordFailing = value > 0
 	case "pillion_certificate_expiry_timestamp_seconds":
 		c.Ends = moment(value)
 	case "pillion_certificate_problem":

@@ -16,16 +16,10 @@ const Path = "/state"
 // State is what a replica says of itself.
 type State struct {
 	Version string `json:"version"`
-	// Settings are those in effect, by the names of the flags of 'pillion serve'.
-	Settings map[string]any `json:"settings,omitempty"`
-
-	// Templates are those that the replica applies, library and all, with their hashes.
+	// Templates are those that the replica applies, with their hashes.
 	Templates map[string]string `json:"templates"`
 	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
 	Broken []string `json:"broken,omitempty"`
-	// UnknownTemplates has the names that namespaces give and no template has, each with the number
-	// of namespaces; "(others)" stands for the names beyond the most given ones.
-	UnknownTemplates map[string]int `json:"unknownTemplates,omitempty"`
 
 	// CacheAgeSeconds says how long ago each cache was last known to be right.
 	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
@@ -37,8 +31,6 @@ type State struct {
 
 	// FailingLabels has on how many namespaces a label cannot be written, by the label.
 	FailingLabels map[string]int `json:"failingLabels,omitempty"`
-	// InUseRecordFailing: the templates in use cannot be recorded.
-	InUseRecordFailing bool `json:"inUseRecordFailing,omitempty"`
 
 	Certificates Certificates `json:"certificates"`
 }
@@ -80,9 +72,6 @@ func (r Replica) Problems() []string {
 	all := slices.Clone(r.Certificates.Problems)
 	for _, label := range slices.Sorted(maps.Keys(r.FailingLabels)) {
 		all = append(all, fmt.Sprintf("label %s: cannot be written on %d namespaces, so they get no sidecars or are not enforced", label, r.FailingLabels[label]))
-	}
-	if r.InUseRecordFailing {
-		all = append(all, "the templates in use cannot be recorded, so an upgrade that drops one does not wait")
 	}
 	return all
 }

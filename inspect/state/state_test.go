@@ -35,15 +35,15 @@ var metrics string
 func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 	ends := new(time.Unix(1_900_000_000, 0).UTC())
 	want := State{
-		Version: "7", Settings: map[string]any{"library": []any{"fluent-bit"}}, Templates: map[string]string{"good": "1", "lost": "2"}, Broken: []string{"lost"}, UnknownTemplates: map[string]int{"fluent-bit": 5},
+		Version: "7", Templates: map[string]string{"good": "1", "lost": "2"}, Broken: []string{"lost"},
 		CacheAgeSeconds: map[string]float64{"namespaces": 0.25}, EnforcementProven: new(false), PodsLastLookedAt: new(time.Unix(1_800_000_000, 0).UTC()),
-		FailingLabels: map[string]int{"pillion.dev/required": 3}, InUseRecordFailing: true,
+		FailingLabels: map[string]int{"pillion.dev/required": 3},
 		Certificates: Certificates{
 			Ends: ends, Problems: []string{"secret: secret own/pillion-ca"},
 			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}},
 		},
 	}
-	body, err := json.Marshal(Of("7", map[string]any{"library": []string{"fluent-bit"}}, gathered(t, metrics)))
+	body, err := json.Marshal(Of("7", gathered(t, metrics)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +51,14 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\nwant\n%+v", err, got, want)
 	}
-	problems := []string{"secret: secret own/pillion-ca", "label pillion.dev/required: cannot be written on 3 namespaces, so they get no sidecars or are not enforced", "the templates in use cannot be recorded, so an upgrade that drops one does not wait"}
+	problems := []string{"secret: secret own/pillion-ca", "label pillion.dev/required: cannot be written on 3 namespaces, so they get no sidecars or are not enforced"}
 	if r := (Replica{Answers: true, State: got}); !slices.Equal(r.Problems(), problems) {
 		t.Errorf("%q", r.Problems())
 	}
 }
 
 func TestAStateWithoutAnythingIsOne(t *testing.T) {
-	body, err := json.Marshal(Of("", nil, nil))
+	body, err := json.Marshal(Of("", nil))
 	if got, wrong := Decode(body); err != nil || wrong != nil || len(Replica{State: got}.Problems()) > 0 {
 		t.Errorf("%v %v %+v", err, wrong, got)
 	}

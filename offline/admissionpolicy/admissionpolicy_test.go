@@ -16,17 +16,17 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // required is a template of the library, made required everywhere. Mine, if set, changes its spec.
 func required(t testing.TB, name string, mine func(spec map[string]any)) (*templates.Template, error) {
 	t.Helper()
-	manifest, err := library.Get(name, nil)
+	manifest, err := charts.Template(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestThePoliciesOfLibraryTemplatesPassWhatPillionInjectsAndNothingLess(t *te
 		"ca-bundle": noContainer, "environment": noContainer, "pod-defaults": noContainer,
 		"daprd": conditions, "istio-proxy": conditions, "opentelemetry-java": conditions, "vault-agent": conditions,
 	}
-	for _, name := range library.Names() {
+	for _, name := range charts.Names() {
 		t.Run(name, func(t *testing.T) {
 			tmpl, err := required(t, name, nil)
 			if err != nil {
@@ -413,19 +413,6 @@ func TestNobodyEntersTheSidecarsUnlessEachVersionAllowsIt(t *testing.T) {
 			if got := strings.Join(refused, " "); got != c.refused {
 				t.Errorf("%s\n%s\n%s is refused into %s; want %s", c.stable, c.canary, name, got, c.refused)
 			}
-		}
-	}
-}
-
-// The installer's values give defaults, and expressions are left to spec.verify.images.
-func TestTheImageIsTheOneThatTheInstallersValuesGive(t *testing.T) {
-	const spec = "required: true\nmatch: {}\nparameters: [{name: image, type: image, default: 'a:1'}]\ninject: {spec: {containers: [{name: a, image: '${params.image}'}]}}"
-	values := map[string]any{"defaults": map[string]any{"audit": map[string]any{"image": "mirror.example.com/a:2"}}}
-	e := newEvaluator(t, floorOf(t, compiled(t, "audit", spec, values)))
-	for image, passes := range map[string]bool{"a:1": false, "mirror.example.com/a:2": true} {
-		pod := decoded(t, `{"spec": {"containers": [{"name": "a", "image": "`+image+`"}]}}`)
-		if refusal, _ := e.judge(t, request{pod: pod}); (refusal == "") != passes {
-			t.Errorf("%s: %q", image, refusal)
 		}
 	}
 }

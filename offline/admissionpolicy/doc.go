@@ -1,7 +1,7 @@
 // Package admissionpolicy makes, of a required template, the ValidatingAdmissionPolicy that
 // holds pods to it where Pillion is not called.
 //
-// In: a compiled template, the annotation prefix and the namespaces that Pillion keeps out of.
+// In: a compiled template and the namespaces that Pillion keeps out of.
 // Out: a policy with its binding, which API servers evaluate themselves, and sentences about
 // what it looks at and what not; or an error, if no policy can hold pods to the template. The
 // policy refuses no pod that Pillion injects.

@@ -156,7 +156,7 @@ func (e *evaluator) about(t testing.TB, namespace map[string]string) bool {
 	return selector.Matches(labels.Set(namespace))
 }
 
-var options = Options{Prefix: "pillion.dev", Excluded: []string{"kube-system", "kube-node-lease", "pillion-system"}}
+var options = Options{Excluded: []string{"kube-system", "kube-node-lease", "pillion-system"}}
 
 // compiled compiles a template by its spec.
 func compiled(t testing.TB, name, spec string, values map[string]any) *templates.Template {

@@ -12,12 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Options are the settings of the server that a policy depends on.
 type Options struct {
-	// Prefix is the annotation prefix.
-	Prefix string
 	// Excluded are the namespaces that Pillion keeps out of, its own among them.
 	Excluded []string
 }
@@ -32,15 +31,15 @@ type Floor struct {
 }
 
 // Name returns the name of a template's policy and of its binding.
-func Name(prefix, template string) string { return namesBegin + template + "." + prefix }
+func Name(template string) string { return namesBegin + template + "." + v1alpha1.Group }
 
 const namesBegin = "required-"
 
 // TemplateOf returns the template whose policy has the name. It reports false if the name is
 // that of no template's policy.
-func TemplateOf(prefix, name string) (template string, ok bool) {
+func TemplateOf(name string) (template string, ok bool) {
 	if template, ok = strings.CutPrefix(name, namesBegin); ok {
-		template, ok = strings.CutSuffix(template, "."+prefix)
+		template, ok = strings.CutSuffix(template, "."+v1alpha1.Group)
 	}
 	return template, ok && template != "" && !strings.Contains(template, ".")
 }
@@ -65,14 +64,14 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 	if err != nil {
 		return Floor{}, fmt.Errorf("template %s: %w", t.Name(), err)
 	}
-	spec, name := t.Spec(), Name(o.Prefix, t.Name())
+	spec, name := t.Spec(), Name(t.Name())
 	var namespaces, pods *metav1.LabelSelector
 	if spec.Match != nil {
 		namespaces, pods = spec.Match.NamespaceSelector, spec.Match.PodSelector
 	}
 	excluded := slices.Compact(slices.Sorted(slices.Values(o.Excluded)))
 	selector := []metav1.LabelSelectorRequirement{
-		{Key: templates.InjectionLabel(o.Prefix), Operator: metav1.LabelSelectorOpNotIn, Values: []string{templates.InjectionDisabled}},
+		{Key: v1alpha1.InjectionLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{v1alpha1.InjectionDisabled}},
 		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: excluded},
 	}
 	f := Floor{
@@ -129,7 +128,7 @@ func Of(ctx context.Context, t *templates.Template, o Options, canaries ...templ
 	f.Passes = append(f.Passes,
 		"the other fields of these containers, such as their commands, variables and mounts",
 		"the template's changes of other containers, volumes and metadata, and its validations",
-		fmt.Sprintf("namespaces with the label %s=%s, and the namespaces %s", templates.InjectionLabel(o.Prefix), templates.InjectionDisabled, strings.Join(excluded, ", ")),
+		fmt.Sprintf("namespaces with the label %s=%s, and the namespaces %s", v1alpha1.InjectionLabel, v1alpha1.InjectionDisabled, strings.Join(excluded, ", ")),
 	)
 	if err := withinLimits(&f.Policy); err != nil {
 		return Floor{}, fmt.Errorf("template %s: %w", t.Name(), err)

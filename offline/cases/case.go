@@ -17,6 +17,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // The files of a case.
@@ -66,19 +67,12 @@ func (s *suite) run(t loaded, c *folderCase) {
 		c.result.Injected = slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool {
 			return o.Name == t.version.Name() && o.Code == reason.Injected
 		})
-		got.pod = withoutStatus(out.Pod, templates.StatusKey(s.prefix()))
+		got.pod = withoutStatus(out.Pod)
 		s.again(c, request, out)
 	} else {
 		got.message, got.whys = out.Message, whys(out)
 	}
 	c.compare(got, s.options.Update)
-}
-
-func (s *suite) prefix() string {
-	if p := s.options.Compile.Prefix; p != "" {
-		return p
-	}
-	return templates.DefaultPrefix
 }
 
 // checkFiles reports files that no case reads. Their names are typing mistakes.
@@ -105,7 +99,7 @@ func (s *suite) request(t loaded, c *folderCase) (r injector.Request, ok bool) {
 	if c.unread {
 		return r, false
 	}
-	asks := templates.InjectKey(s.prefix())
+	asks := v1alpha1.InjectKey
 	ns := templates.Namespace{
 		Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"},
 		Annotations: map[string]string{asks: t.version.Name()},
@@ -200,16 +194,16 @@ func whys(out injector.Outcome) []string {
 
 // withoutStatus returns the pod without the status annotation and the labels beside it, and
 // without sections of the metadata in which nothing else is. The pod is not modified.
-func withoutStatus(pod map[string]any, key string) map[string]any {
+func withoutStatus(pod map[string]any) map[string]any {
 	metadata, _ := pod["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
-	if _, ok := annotations[key]; !ok {
+	if _, ok := annotations[v1alpha1.StatusKey]; !ok {
 		return pod
 	}
-	unlabelled := record.LabelKeysOf(key).Without(pod)
+	unlabelled := record.WithoutLabels(pod)
 	metadata, _ = unlabelled["metadata"].(map[string]any)
 	pod, metadata, annotations = maps.Clone(pod), maps.Clone(metadata), maps.Clone(annotations)
-	delete(annotations, key)
+	delete(annotations, v1alpha1.StatusKey)
 	pod["metadata"], metadata["annotations"] = metadata, annotations
 	for _, section := range []string{"annotations", "labels"} {
 		if rest, ok := metadata[section].(map[string]any); ok && len(rest) == 0 {

@@ -26,7 +26,7 @@ type Template struct {
 
 // Options say how to run cases.
 type Options struct {
-	// Compile has the annotation prefix, and the installer's values for cases without
+	// Compile has the installer's values for cases without
 	// values of their own.
 	Compile templates.Options
 	// ExcludedNamespaces are the webhook's.
@@ -60,7 +60,7 @@ type Result struct {
 // the cases' names. Templates that do not compile are left out: lint reports them.
 // The error is about reading folders. The problems of a case are in its result.
 func Run(ctx context.Context, list []Template, o Options) ([]Result, error) {
-	pipeline := injector.NewPipeline(injector.Config{Prefix: o.Compile.Prefix, ExcludedNamespaces: o.ExcludedNamespaces})
+	pipeline := injector.NewPipeline(injector.Config{ExcludedNamespaces: o.ExcludedNamespaces})
 	s := &suite{options: o, inject: func(r injector.Request) (injector.Outcome, error) {
 		r.Now = o.Now
 		return pipeline.Inject(ctx, r)

@@ -28,8 +28,8 @@ type example struct {
 }
 
 // examplesOf are the templates of a folder, by name. Each compiles without a warning, has a case, and
-// passes its cases.
-func examplesOf(t *testing.T, folder string) []*example {
+// passes its cases, which are beside the folder's files or in another folder.
+func examplesOf(t *testing.T, folder, beside string) []*example {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -50,9 +50,9 @@ func examplesOf(t *testing.T, folder string) []*example {
 			t.Errorf("%s: %v, warnings %q", file, err, warnings)
 		}
 		all = append(all, &example{name: strings.TrimSuffix(filepath.Base(file), ".yaml"), file: file, text: string(data)})
-		list = append(list, cases.Template{File: file, Document: documents[0]})
+		list = append(list, cases.Template{File: filepath.Join(beside, filepath.Base(file)), Document: documents[0]})
 	}
-	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{folder}})
+	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{beside}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,9 +121,9 @@ var inLibrary = []string{
 }
 
 func TestTheDocsShowTheExamplesThatAreTested(t *testing.T) {
-	cookbook, own := examplesOf(t, "../../examples/cookbook"), examplesOf(t, "../../examples/kinds")
+	cookbook, own := examplesOf(t, "../../examples/cookbook", "../../examples/cookbook"), examplesOf(t, "../../examples/kinds", "../../examples/kinds")
 	var kinds strings.Builder
-	all := slices.DeleteFunc(examplesOf(t, "../../templates/library"), func(e *example) bool { return !slices.Contains(inLibrary, e.name) })
+	all := slices.DeleteFunc(examplesOf(t, "../../charts/pillion/library", "../../charts"), func(e *example) bool { return !slices.Contains(inLibrary, e.name) })
 	all = append(all, own...)
 	slices.SortFunc(all, func(a, b *example) int { return cmp.Compare(a.name, b.name) })
 	if len(all) < 21 || len(all) != len(inLibrary)+len(own) {

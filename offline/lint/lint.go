@@ -52,7 +52,7 @@ var Rules = []Rule{
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
 	{"name-taken", Error, "Two templates have one name. Templates of two namespaces may; one of a namespace may not have that of a template of the cluster."},
-	{"namespace-room", Error, "A NamespacedSidecarTemplate would not be in force: it is too large or too expensive, or its namespace has too many."},
+	{"namespace-room", Error, "A NamespacedSidecarTemplate would not be in force: it is too large, or its namespace has too many."},
 	{"reference", Warning, "A name that the API accepts and nothing has. Examples are a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
 	{"render", Error, "The template fails for a sample pod."},
 	{"resources", Warning, "A sidecar has no CPU or memory request, or no memory limit."},
@@ -106,7 +106,7 @@ type Document struct {
 
 // Options are the other inputs of [Run]. All may be empty.
 type Options struct {
-	// Compile has the prefix and the installer's values.
+	// Compile has the installer's values.
 	Compile templates.Options
 	// Samples are the author's own pods, with their annotations. The template must work
 	// for each of them. The bundled pods are always used, too.
@@ -137,7 +137,7 @@ type Result struct {
 
 // Run checks documents, in their order.
 func Run(documents []Document, o Options) []Result {
-	l := linter{options: o, names: map[name]string{}, rooms: map[string]*templates.NamespaceRoom{}, documents: documents}
+	l := linter{options: o, names: map[name]string{}, counts: map[string]int{}, documents: documents}
 	results := make([]Result, len(documents))
 	for i, d := range documents {
 		results[i] = l.document(d)
@@ -172,8 +172,8 @@ type linter struct {
 	options Options
 	names   map[name]string
 	first   []placedFirst
-	// rooms are what the templates of namespaces have taken, by the namespace.
-	rooms map[string]*templates.NamespaceRoom
+	// counts are how many templates namespaces have, by the namespace.
+	counts map[string]int
 	// documents are all that are checked.
 	documents []Document
 }
@@ -231,7 +231,7 @@ func (l *linter) document(d Document) Result {
 	}
 	l.names[own] = templates.NamedAt(d.Document, d.Source)
 	if scope := j.result.Scope; scope.Namespaced {
-		j.findRoom(scope.Namespace)
+		j.countIn(scope.Namespace)
 	}
 	for _, w := range t.TextHazards() {
 		j.place("text", Warning, w.Path, w.Line, w.Message)
@@ -258,14 +258,16 @@ func (l *linter) scope(s templates.Scope) templates.Scope {
 	return s
 }
 
-// findRoom counts a template of a namespace.
-func (j *judged) findRoom(namespace string) {
-	if j.rooms[namespace] == nil {
-		j.rooms[namespace] = &templates.NamespaceRoom{}
-	}
+// countIn counts a template of a namespace, which is within the bounds of one or not.
+func (j *judged) countIn(namespace string) {
+	j.counts[namespace]++
 	spec, err := Spec(j.document)
-	if err == nil {
-		err = j.rooms[namespace].Take(spec)
+	switch {
+	case err != nil:
+	case j.counts[namespace] > templates.MaxInNamespace:
+		err = fmt.Errorf("is one too many: a namespace may have %d templates of its own; put two into one, or delete one", templates.MaxInNamespace)
+	default:
+		err = templates.TooLarge(spec)
 	}
 	if err != nil {
 		path, line := templates.Place(j.document.Document, "metadata", "name")
@@ -470,7 +472,7 @@ func exclusion(rendered *templates.Rendered) string {
 
 // InjectSamples returns the sample pods that get a template, with what it gives them. The error says why the
 // template can be merged into none of them, whatever they have; nil if that is not so.
-func InjectSamples(t *templates.Template, pods []samples.Sample, prefix string) ([]oracle.Pod, error) {
+func InjectSamples(t *templates.Template, pods []samples.Sample) ([]oracle.Pod, error) {
 	var injected []oracle.Pod
 	var mistake error
 	for _, s := range pods {

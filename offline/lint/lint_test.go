@@ -12,10 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/offline/lint"
 	"github.com/pillion-dev/pillion/offline/samples"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/library"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -82,24 +82,17 @@ func TestEachKindOfMistakeIsFoundAndNothingElse(t *testing.T) {
 	}
 }
 
-// The templates of a namespace may be twenty, and cost something together. Those of another namespace
-// take none of it.
+// The templates of a namespace may be twenty, and each 64 KiB. Those of another namespace do not count.
 func TestTheTemplatesOfANamespaceFindRoom(t *testing.T) {
-	document := func(namespace string, i, expressions int) lint.Document {
-		manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: %s-%d, namespace: %s}\nspec:\n  match: {}\n  inject: {metadata: {labels: {a: b}}}\n  variables:\n", namespace, i, namespace)
-		for v := range expressions {
-			manifest += fmt.Sprintf("  - {name: v%d, expression: '%d + 1'}\n", v, v)
-		}
+	document := func(namespace string, i, length int) lint.Document {
+		manifest := fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: %s-%d, namespace: %s}\nspec:\n  match: {}\n  inject: {metadata: {annotations: {a: %s}}}\n", namespace, i, namespace, strings.Repeat("x", length))
 		return lint.Document{Source: fmt.Sprint(namespace, ".yaml"), Document: templates.Document{Manifest: []byte(manifest), Line: 1}}
 	}
 	var documents []lint.Document
 	for i := range 22 {
 		documents = append(documents, document("many", i, 1))
 	}
-	for i := range 3 {
-		documents = append(documents, document("costly", i, 40))
-	}
-	documents = append(documents, document("other", 0, 40))
+	documents = append(documents, document("large", 0, 70_000), document("other", 0, 60_000))
 	found := map[string]string{}
 	for _, r := range lint.Run(documents, lint.Options{}) {
 		for _, f := range r.Findings {
@@ -108,7 +101,7 @@ func TestTheTemplatesOfANamespaceFindRoom(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"many-20": "20 templates", "many-21": "20 templates", "costly-2": "some 85 expressions"} {
+	for name, want := range map[string]string{"many-20": "20 templates", "many-21": "20 templates", "large-0": "and may have 65536"} {
 		if !strings.Contains(found[name], want) {
 			t.Errorf("%s: %q, want %s", name, found[name], want)
 		}
@@ -120,8 +113,8 @@ func TestTheTemplatesOfANamespaceFindRoom(t *testing.T) {
 
 func TestTheLibraryHasNothingThatLintMinds(t *testing.T) {
 	var documents []lint.Document
-	for _, name := range library.Names() {
-		data, err := library.Get(name, nil)
+	for _, name := range charts.Names() {
+		data, err := charts.Template(name)
 		if err != nil {
 			t.Fatal(err)
 		}

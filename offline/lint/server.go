@@ -23,8 +23,7 @@ func Validate(ctx context.Context, server oracle.Oracle, documents []Document, r
 
 func (j *judged) validate(ctx context.Context, server oracle.Oracle) {
 	const rule = "server"
-	prefix := j.options.Compile.Prefix
-	bundled, _ := InjectSamples(j.template, samples.Bundled(), prefix) // what fails is reported already
+	bundled, _ := InjectSamples(j.template, samples.Bundled()) // what fails is reported already
 	causes, err := server.ValidateAll(ctx, j.template, bundled)
 	for _, c := range causes {
 		j.cause(Finding{Severity: Error, Rule: rule}, c)
@@ -36,7 +35,7 @@ func (j *judged) validate(ctx context.Context, server oracle.Oracle) {
 	if len(causes) == 0 {
 		j.validateEach(ctx, server, bundled, Warning)
 	}
-	own, _ := InjectSamples(j.template, j.options.Samples, prefix)
+	own, _ := InjectSamples(j.template, j.options.Samples)
 	j.validateEach(ctx, server, own, Error)
 }
 

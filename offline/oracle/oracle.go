@@ -9,14 +9,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Oracle asks an API server.
 type Oracle struct {
 	// Create creates a pod by server-side dry run. Its error is the API server's.
 	Create func(ctx context.Context, pod map[string]any) error
-	// Prefix is the annotation prefix.
-	Prefix string
 }
 
 // Pod is a sample pod, before and after a template was merged into it. The maps are not modified.
@@ -86,7 +85,7 @@ func (o Oracle) prepare(pod map[string]any) map[string]any {
 	spec, _ := pod["spec"].(map[string]any)
 	own := map[string]any{}
 	maps.Copy(own, annotations)
-	own[templates.InjectKey(o.Prefix)] = "false"
+	own[v1alpha1.InjectKey] = "false"
 	meta := map[string]any{"generateName": "pillion-sample-", "annotations": own}
 	if labels, ok := metadata["labels"]; ok {
 		meta["labels"] = labels

@@ -118,7 +118,7 @@ func TestACauseNamesThePlaceInTheTemplateTheContainerAndTheValue(t *testing.T) {
 			"spec.inject.spec.initContainers[0]", 15, `container first: spec.initContainers[2].resources.limits.memory: "64MB": quantities must match`,
 		},
 	} {
-		o := oracle.Oracle{Prefix: "pillion.dev", Create: func(context.Context, map[string]any) error { return c.err }}
+		o := oracle.Oracle{Create: func(context.Context, map[string]any) error { return c.err }}
 		causes, err := o.Validate(t.Context(), template, object(t, after))
 		if err != nil || len(causes) != 1 {
 			t.Errorf("%s: %v, %v", name, causes, err)
@@ -150,7 +150,7 @@ func TestOnlyTheAPIServersOwnValidationCounts(t *testing.T) {
 		"a webhook that answers 400": {apierrors.NewBadRequest(`admission webhook "x" does not support dry run`), false},
 		"no connection":              {errors.New("connection refused"), false},
 	} {
-		o := oracle.Oracle{Prefix: "pillion.dev", Create: func(context.Context, map[string]any) error { return c.err }}
+		o := oracle.Oracle{Create: func(context.Context, map[string]any) error { return c.err }}
 		causes, err := o.Validate(t.Context(), template, object(t, after))
 		if len(causes) > 0 || !errors.Is(err, c.err) || oracle.IsValid(err) != c.valid {
 			t.Errorf("%s: %v, %v, valid %t", name, causes, err, oracle.IsValid(err))
@@ -163,12 +163,12 @@ func TestThePodThatIsSentDependsOnNothingInTheNamespace(t *testing.T) {
 	t.Parallel()
 	pod := object(t, after)
 	var sent map[string]any
-	o := oracle.Oracle{Prefix: "x.example.com", Create: func(_ context.Context, pod map[string]any) error { sent = pod; return nil }}
+	o := oracle.Oracle{Create: func(_ context.Context, pod map[string]any) error { sent = pod; return nil }}
 	if causes, err := o.Validate(t.Context(), templatestest.Compile(t, manifest), pod); causes != nil || err != nil {
 		t.Error(causes, err)
 	}
 	metadata, err := json.Marshal(sent["metadata"])
-	if err != nil || string(metadata) != `{"annotations":{"a":"b","pillion.dev/inject":"t","x.example.com/inject":"false"},"generateName":"pillion-sample-","labels":{"l":"m"}}` {
+	if err != nil || string(metadata) != `{"annotations":{"a":"b","pillion.dev/inject":"false"},"generateName":"pillion-sample-","labels":{"l":"m"}}` {
 		t.Errorf("%s, %v", metadata, err)
 	}
 	if spec := sent["spec"].(map[string]any); spec["serviceAccountName"] != nil || spec["containers"] == nil {

@@ -47,7 +47,7 @@ func validate(t *testing.T, s *jsonschema.Schema, manifest []byte) error {
 // Every template of the examples, of the library and of the docs' walks is valid.
 func TestTemplatesThatCompileAreValid(t *testing.T) {
 	s, seen := compiled(t), 0
-	for _, root := range []string{"../../examples", "../../templates/library", "../../cmd/pillion/testdata", "../lint/testdata"} {
+	for _, root := range []string{"../../examples", "../../charts/pillion/library", "../../cmd/pillion/testdata", "../lint/testdata"} {
 		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".yaml" {
 				return err

@@ -13,7 +13,7 @@ import (
 func setOf(t testing.TB, d v1alpha1.Parameter) *Set {
 	t.Helper()
 	d.Name = "p"
-	return Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Patterns: &Patterns{}}, []v1alpha1.Parameter{d}, nil, func(_ *manifest.Path, message string) { t.Fatal(message) })
+	return Compile(Template{Name: "t", Patterns: &Patterns{}}, []v1alpha1.Parameter{d}, nil, func(_ *manifest.Path, message string) { t.Fatal(message) })
 }
 
 func TestTheRefusalOfJSONShowsThePlaceOfTheMistake(t *testing.T) {

@@ -2,9 +2,7 @@ package param
 
 import (
 	"encoding/json"
-	"maps"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -41,13 +38,13 @@ const everyType = `[
 	{"name": "map", "type": "map", "items": {"type": "quantity"}}
 ]`
 
-func compiledSet(t testing.TB, declared string, values map[string]any) *Set {
+func compiledSet(t testing.TB, declared string) *Set {
 	t.Helper()
 	var parameters []v1alpha1.Parameter
 	if err := json.Unmarshal([]byte(declared), &parameters); err != nil {
 		t.Fatal(err)
 	}
-	return Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Patterns: &Patterns{}, Values: values}, parameters, nil, func(_ *manifest.Path, message string) { t.Fatal(message) })
+	return Compile(Template{Name: "t", Patterns: &Patterns{}}, parameters, nil, func(_ *manifest.Path, message string) { t.Fatal(message) })
 }
 
 // fits says why a typed value is not what the text is. The types are read apart from the
@@ -95,7 +92,7 @@ func fits(d v1alpha1.Parameter, text string, value any) string {
 // FuzzParameterValue holds for a parameter of each type: a text is the value that it says,
 // or it is refused with a message that is fit to print.
 func FuzzParameterValue(f *testing.F) {
-	set := compiledSet(f, everyType, nil)
+	set := compiledSet(f, everyType)
 	declared := set.Declarations()
 	for i := range declared {
 		for _, seed := range []string{"", " ", "a", "b c", "abc-d", "1", "-0", "65536", "1e3", "1.50", "true", "64Mi", "0.5Gi", "1e99", "30s", "1h1m", "-1h", "nginx:1", "a.b:80/c@sha256:" + strings.Repeat("a", 64),
@@ -169,7 +166,7 @@ func printable(t *testing.T, err error) {
 // FuzzParameterAnnotations holds that an annotation under any key is a parameter's value, or
 // refused.
 func FuzzParameterAnnotations(f *testing.F) {
-	set := compiledSet(f, `[{"name": "logLevel", "type": "string", "default": "info"}, {"name": "caURL", "type": "string", "setBy": ["Namespace"]}, {"name": "output", "type": "map", "items": {"type": "string"}}]`, nil)
+	set := compiledSet(f, `[{"name": "logLevel", "type": "string", "default": "info"}, {"name": "caURL", "type": "string", "setBy": ["Namespace"]}, {"name": "output", "type": "map", "items": {"type": "string"}}]`)
 	for _, seed := range []string{"log-level", "logLevel", "log-levle", "ca-url", "output", "output.", "output.a", "output.a.b", "", ".", "\x00", "log-level.a", ".00\x000", strings.Repeat("a", 200)} {
 		f.Add(seed, true)
 		f.Add(seed, false)
@@ -196,79 +193,6 @@ func FuzzParameterAnnotations(f *testing.F) {
 		}
 		if set != 1 {
 			t.Fatalf("%q sets %d parameters", suffix, set)
-		}
-	})
-}
-
-// FuzzInstallersValues holds that any JSON as the installer's values gives defaults of the
-// right types, or mistakes.
-func FuzzInstallersValues(f *testing.F) {
-	var declared []v1alpha1.Parameter
-	if err := json.Unmarshal([]byte(everyType), &declared); err != nil {
-		f.Fatal(err)
-	}
-	for _, seed := range []string{
-		`{}`, `{"defaults": {"t": {"string": "a", "integer": 1, "map": {"k": "1Mi"}, "list": ["a"], "json": {"a": null}}}}`, `{"defaults": null}`, `{"defaults": []}`, `{"defaults": {"t": 1}}`,
-		`{"defaults": {"t": {"strin": 1, "integer": "1", "number": 1e400, "boolean": "yes", "map": [], "list": {}, "quantity": 1, "image": "A B"}}}`, `{"defaults": {"t": {"json": null, "string": null, "numbers": "1,2"}}}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if len(text) > maxFuzzed {
-			return
-		}
-		decoded, err := rawjson.Decode([]byte(text))
-		values, ok := decoded.(map[string]any)
-		if err != nil || !ok {
-			return
-		}
-		compile := func() (*Set, []string) {
-			var mistakes []string
-			set := Compile(Template{Name: "t", Prefix: "t.pillion.dev/", Patterns: &Patterns{}, Values: values}, slices.Clone(declared), nil, func(_ *manifest.Path, message string) { mistakes = append(mistakes, message) })
-			return set, mistakes
-		}
-		before, _ := json.Marshal(values)
-		set, mistakes := compile()
-		if _, again := compile(); !slices.Equal(mistakes, again) {
-			t.Fatalf("mistakes %q, and then %q", mistakes, again)
-		}
-		if after, _ := json.Marshal(values); string(after) != string(before) {
-			t.Fatalf("the values became %s", after)
-		}
-		for _, m := range mistakes {
-			if m == "" || strings.ContainsFunc(m, unicode.IsControl) || utf8.RuneCountInString(m) > 2000 {
-				t.Fatalf("the mistake %q is not fit to print", m)
-			}
-		}
-		if len(mistakes) > 0 {
-			return
-		}
-		got, err := set.Resolve(Annotations{})
-		if err != nil {
-			t.Fatalf("values without a mistake are refused: %v", err)
-		}
-		for _, name := range slices.Sorted(maps.Keys(got.ByName)) {
-			d := declared[slices.IndexFunc(declared, func(d v1alpha1.Parameter) bool { return d.Name == name })]
-			ok := true
-			switch got.ByName[name].(type) {
-			case string:
-				ok = slices.Contains([]v1alpha1.ParameterType{v1alpha1.String, v1alpha1.Quantity, v1alpha1.Duration, v1alpha1.Image, v1alpha1.JSON}, d.Type)
-			case int64:
-				ok = d.Type == v1alpha1.Integer
-			case float64:
-				ok = d.Type == v1alpha1.Number
-			case bool:
-				ok = d.Type == v1alpha1.Boolean || d.Type == v1alpha1.JSON
-			case []any:
-				ok = d.Type == v1alpha1.List || d.Type == v1alpha1.JSON
-			case map[string]any:
-				ok = d.Type == v1alpha1.Map || d.Type == v1alpha1.JSON
-			default:
-				ok = d.Type == v1alpha1.JSON
-			}
-			if !ok {
-				t.Fatalf("%s of the type %s is %T", name, d.Type, got.ByName[name])
-			}
 		}
 	})
 }

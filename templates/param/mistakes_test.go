@@ -10,7 +10,7 @@ import (
 )
 
 func TestMistakesOfOneLevelAreFoundWithoutTheOther(t *testing.T) {
-	s := Compile(Template{Name: "a", Prefix: "a.pillion.dev/", Patterns: &Patterns{}}, []v1alpha1.Parameter{
+	s := Compile(Template{Name: "a", Patterns: &Patterns{}}, []v1alpha1.Parameter{
 		{Name: "level", Type: v1alpha1.String, Constraints: v1alpha1.Constraints{Enum: []json.RawMessage{json.RawMessage(`"low"`), json.RawMessage(`"high"`)}}},
 		{Name: "role", Type: v1alpha1.String, Required: true, SetBy: []v1alpha1.Level{v1alpha1.Pod}},
 		{Name: "out", Type: v1alpha1.Map, Items: &v1alpha1.Items{Type: v1alpha1.Integer}},

@@ -4,20 +4,15 @@ import (
 	"fmt"
 
 	"github.com/pillion-dev/pillion/templates/manifest"
-	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Template is the template that declares parameters.
 type Template struct {
-	// Name is the template's, and Prefix begins the key of each parameter's
-	// annotation.
-	Name, Prefix string
+	Name string
 	// Required is set for a required template, whose parameters nobody sets by
 	// default.
 	Required bool
-	// Values are the installer's.
-	Values map[string]any
 	// Patterns counts the regular expressions.
 	Patterns *Patterns
 }
@@ -38,25 +33,16 @@ type Set struct {
 // their defaults. A declaration with a mistake is reported, and may be missing in the
 // set.
 func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, report Report) *Set {
-	s := &Set{name: of.Name, prefix: of.Prefix, namespaced: of.Patterns.Namespaced}
-	installers := of.installersDefaults(declared, report)
+	s := &Set{name: of.Name, prefix: v1alpha1.OfTemplate(of.Name), namespaced: of.Patterns.Namespaced}
 	suffixes := map[string]string{}
 	for i, d := range declared {
 		here := at.Item(i)
-		own := report
-		if value, ok := installers[d.Name]; ok {
-			var err error
-			if d, err = withInstallersDefault(d, value); err != nil {
-				report(here.Field("default"), show.Plain(err.Error()))
-			}
-			own = of.installersReport(d.Name, here, report)
-		}
-		p := compileParameter(d, of, here, own)
+		p := compileParameter(d, of, here, report)
 		if p == nil {
 			continue
 		}
 		if other, ok := suffixes[p.suffix]; ok {
-			report(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", of.Prefix, p.suffix, other))
+			report(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", s.prefix, p.suffix, other))
 			continue
 		}
 		suffixes[p.suffix] = p.decl.Name
@@ -65,8 +51,7 @@ func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, repo
 	return s
 }
 
-// Declarations returns the declarations with the installer's defaults and setBy filled
-// in.
+// Declarations returns the declarations with defaults and setBy filled in.
 func (s *Set) Declarations() []v1alpha1.Parameter {
 	var all []v1alpha1.Parameter
 	for _, p := range s.parameters {

@@ -3,8 +3,10 @@
 //
 // In and out: values only; reading, checking and rendering them is package
 // templates. Defaults are told here and filled in there. Imports: apimachinery's
-// metadata types and encoding/json.
+// types of metadata and schemas, and encoding/json.
 package v1alpha1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
 
 // Group is the API group of SidecarTemplates, and Version this package's version of it.
 const (
@@ -18,3 +20,8 @@ const (
 	// that of a SidecarTemplate, without the fields that reach beyond the namespace.
 	NamespacedKind = "NamespacedSidecarTemplate"
 )
+
+// Resource returns a resource of the group by its plural name.
+func Resource(plural string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: Group, Version: Version, Resource: plural}
+}

@@ -363,18 +363,9 @@ const (
 type SidecarTemplateStatus struct {
 	// ObservedGeneration is the metadata.generation that the rest is about.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// Source is where the spec comes from: cluster, or, of a mirror that Pillion makes and
-	// that is read-only, library or values.
-	Source string `json:"source,omitempty"`
 	// Hash is of what rendering reads of the spec and the installer's values, 16 hex digits:
 	// what pods carry and replicas report.
 	Hash string `json:"hash,omitempty"`
-	// Namespaces is in how many namespaces the template is in force: they name it, ask for
-	// it by "true", or its match selects them. It follows within some seconds.
-	Namespaces *int64 `json:"namespaces,omitempty"`
-	// Share is the percentage of workloads that get a canary, after its default. Absent of
-	// other templates.
-	Share *int32 `json:"share,omitempty"`
 	// Conditions tell whether the template is usable: the type Ready is True with
 	// the reason Compiled, or False with what is wrong as its message. The type Accepted is False
 	// if API servers call every sample pod that gets the template invalid.

@@ -1,13 +1,3 @@
-{{/*
-The webhook configurations that call Pillion's Service, as JSON: arguments, rights
-and annotations follow from this one list.
-*/}}
-{{- define "pillion.webhookConfigurations" -}}
-{{- $own := list (dict "kind" "MutatingWebhookConfiguration" "name" .Values.webhook.name) -}}
-{{- $own = append $own (dict "kind" "ValidatingWebhookConfiguration" "name" .Values.webhook.name) -}}
-{{- toJson $own -}}
-{{- end -}}
-
 {{/* The Secret that cert-manager writes the serving certificate into. */}}
 {{- define "pillion.servingSecret" -}}
 {{ include "pillion.fullname" . }}-serving
@@ -40,26 +30,23 @@ one: the text is read by the same Go function as in Pillion.
 {{- end -}}
 {{- end -}}
 
-{{/* The arguments of `pillion serve` that are about certificates. */}}
-{{- define "pillion.certificateArgs" -}}
+{{/* The settings about certificates. */}}
+{{- define "pillion.certificateSettings" -}}
 {{- include "pillion.checkDurations" . -}}
 {{- $certs := .Values.certs -}}
-{{- range include "pillion.webhookConfigurations" . | fromJsonArray }}
-- --{{ if eq .kind "ValidatingWebhookConfiguration" }}validating-{{ end }}webhook-configuration={{ .name }}
-{{- end }}
-- --certs-provider={{ $certs.provider }}
-- --ca-duration={{ $certs.caDuration }}
-- --leaf-duration={{ $certs.leafDuration }}
-- --ca-settle={{ $certs.settle }}
+provider: {{ $certs.provider }}
+webhookConfiguration: {{ .Values.webhook.name | quote }}
+caDuration: {{ $certs.caDuration }}
+leafDuration: {{ $certs.leafDuration }}
+settle: {{ $certs.settle }}
 {{- if eq $certs.provider "self-signed" }}
-- --ca-secret={{ $certs.secretName }}
-- --create-ca-secret={{ .Values.rbac.createSecrets }}
+secret: {{ $certs.secretName | quote }}
+createSecret: {{ .Values.rbac.createSecrets }}
 {{- else if eq $certs.provider "cert-manager" }}
-- --serving-secret={{ include "pillion.servingSecret" . }}
-- --publish-ca={{ $certs.certManager.publish }}
+secret: {{ include "pillion.servingSecret" . }}
+publish: {{ $certs.certManager.publish }}
 {{- else }}
-- --cert-file=/etc/pillion/certificate/tls.crt
-- --key-file=/etc/pillion/certificate/tls.key
+folder: /etc/pillion/certificate
 {{- end }}
 {{- end -}}
 
@@ -122,18 +109,10 @@ one: the text is read by the same Go function as in Pillion.
 {{- else -}}
 # Pillion is ready when the CA is in the caBundle fields of these configurations.
 {{- end }}
-{{- range $kind := list "MutatingWebhookConfiguration" "ValidatingWebhookConfiguration" }}
-{{- $names := list }}
-{{- range include "pillion.webhookConfigurations" $ | fromJsonArray }}
-{{- if eq .kind $kind }}{{ $names = append $names .name }}{{ end }}
-{{- end }}
-{{- if $names }}
 - apiGroups: [admissionregistration.k8s.io]
-  resources: [{{ lower $kind }}s]
-  resourceNames: {{ toJson $names }}
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [{{ .Values.webhook.name | quote }}]
   verbs: [{{ if $publish }}list, watch, patch{{ else }}list, watch{{ end }}]
-{{- end }}
-{{- end }}
 {{- end -}}
 
 {{/*

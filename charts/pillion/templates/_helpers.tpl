@@ -17,29 +17,18 @@ resources, labels, annotations and security contexts, what is not there was take
 {{- end -}}
 {{- end -}}
 
-{{/* The chart's name. */}}
-{{- define "pillion.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
-{{- end -}}
-
 {{/*
 The name of the release's objects in its namespace. At most 55 characters, which
 leaves room for a suffix such as -metrics: names of Services are DNS labels.
 */}}
 {{- define "pillion.fullname" -}}
-{{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 55 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
+{{- else if contains .Chart.Name .Release.Name -}}
 {{- .Release.Name | trunc 55 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 55 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 55 | trimSuffix "-" -}}
 {{- end -}}
-{{- end -}}
-
-{{/* The name of objects of the whole cluster: releases in two namespaces may have the same name. */}}
-{{- define "pillion.clusterName" -}}
-{{- printf "%s-%s" (include "pillion.fullname" .) .Release.Namespace -}}
 {{- end -}}
 
 {{- define "pillion.serviceAccountName" -}}
@@ -51,7 +40,7 @@ leaves room for a suffix such as -metrics: names of Services are DNS labels.
 {{- end -}}
 
 {{- define "pillion.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "pillion.name" . | quote }}
+app.kubernetes.io/name: {{ .Chart.Name | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
@@ -62,8 +51,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with .Values.commonLabels }}
 {{- range $key, $_ := . }}
-{{- if hasPrefix (printf "%s/" $.Values.annotationPrefix) $key }}
-{{- fail (printf "commonLabels: %s: labels under annotationPrefix steer Pillion, and the chart sets them itself; take this one out" $key) }}
+{{- if hasPrefix "pillion.dev/" $key }}
+{{- fail (printf "commonLabels: %s: labels under pillion.dev steer Pillion, and the chart sets them itself; take this one out" $key) }}
 {{- end }}
 {{- end }}
 {{ toYaml . }}
@@ -108,10 +97,10 @@ app.kubernetes.io/component: registration
 {{- end -}}
 
 {{/*
-What templates read as `values`, as YAML; empty if there is nothing. values.global goes before the
-chart's own globals. Secrets are names there.
+What templates read as `values`, as JSON. templateValues.global goes before the chart's own globals.
+Secrets are names there.
 */}}
-{{- define "pillion.installersValues" -}}
+{{- define "pillion.templateValues" -}}
 {{- $global := dict -}}
 {{- with get (default dict .Values.global) "imageRegistry" -}}
 {{- $_ := set $global "imageRegistry" . -}}
@@ -120,13 +109,11 @@ chart's own globals. Secrets are names there.
 {{- $name := kindIs "string" . | ternary . (get (kindIs "map" . | ternary . dict) "name") -}}
 {{- $_ := set $global "imagePullSecrets" (append (default list (get $global "imagePullSecrets")) $name) -}}
 {{- end -}}
-{{- $values := deepCopy (default dict .Values.values) -}}
+{{- $values := deepCopy (default dict .Values.templateValues) -}}
 {{- with $global -}}
 {{- $values = merge $values (dict "global" .) -}}
 {{- end -}}
-{{- with $values -}}
-{{- toYaml . -}}
-{{- end -}}
+{{- toJson $values -}}
 {{- end -}}
 
 {{/* Where Pillion's pods run, and as whom. */}}
@@ -170,31 +157,6 @@ tolerations:
 system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccountName" . }}
 {{- end -}}
 
-{{/* The ConfigMap in which replicas record the templates in use. */}}
-{{- define "pillion.inUseRecord" -}}
-{{- printf "%s-templates-in-use" (include "pillion.fullname" .) -}}
-{{- end -}}
-
-{{/* Whether Pillion reads what workloads and pods name: text if so. */}}
-{{- define "pillion.readsWorkloads" -}}
-{{- if and .Values.clusterTemplates .Values.rbac.readWorkloads (not .Values.rbac.hardened) }}yes{{ end -}}
-{{- end -}}
-
-{{/* Whether Pillion shows the templates of files as SidecarTemplates: text if so. */}}
-{{- define "pillion.mirrors" -}}
-{{- if and .Values.clusterTemplates .Values.mirrorTemplates .Values.rbac.admissionPolicy (not .Values.rbac.hardened) }}yes{{ end -}}
-{{- end -}}
-
-{{/* The policy that holds Pillion to mirrors, and that owns them. */}}
-{{- define "pillion.mirrorPolicy" -}}
-{{ include "pillion.clusterName" . }}-mirrors
-{{- end -}}
-
-{{/* Another text for each set of templates that a version of the release shows. */}}
-{{- define "pillion.mirrorRevision" -}}
-{{- list (include "pillion.image" .) (default list .Values.library) (default dict .Values.templates) (include "pillion.installersValues" . | fromYaml) | toJson | sha256sum | trunc 16 -}}
-{{- end -}}
-
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
 {{- define "pillion.excludedNamespaces" -}}
 {{- append (default list .Values.excludedNamespaces) .Release.Namespace | uniq | toJson -}}
@@ -208,9 +170,6 @@ Whether Pillion proves that it works: text if so. Fails where the values contrad
 {{- if ne .Values.enforcement "None" -}}
 {{- if has (include "pillion.proofNamespace" .) (include "pillion.excludedNamespaces" . | fromJsonArray) -}}
 {{- fail (printf "excludedNamespaces has %s, where Pillion proves that it works; take it out, or set enforcement=None" (include "pillion.proofNamespace" .)) -}}
-{{- end -}}
-{{- if hasKey (default dict .Values.templates) "pillion-proof" -}}
-{{- fail "templates.pillion-proof: the name belongs to a template of Pillion's own, by which it proves that it works; take another one, or set enforcement=None" -}}
 {{- end -}}
 yes
 {{- end -}}
@@ -226,117 +185,53 @@ yes
 {{ include "pillion.fullname" . }}-uninstall
 {{- end -}}
 
-{{/* Whether templates of namespaces are served: text if so. */}}
-{{- define "pillion.namespacedTemplates" -}}
-{{- if and .Values.clusterTemplates .Values.namespacedTemplates.enabled }}yes{{ end -}}
-{{- end -}}
-
-{{/* The arguments of `pillion serve`. */}}
-{{- define "pillion.args" -}}
+{{/* The settings of the server. Commands read them, too. */}}
+{{- define "pillion.settings" -}}
 {{- include "pillion.checkPorts" . -}}
-- --listen=:{{ .Values.webhook.port }}
-- --admin-listen=:{{ .Values.adminPort }}
-- --service={{ include "pillion.fullname" . }}
-{{ include "pillion.certificateArgs" . | trim }}
-- --annotation-prefix={{ .Values.annotationPrefix }}
-- --excluded-namespaces={{ join "," (default list .Values.excludedNamespaces) }}
-- --foreign-sidecars={{ join "," (default list .Values.foreignSidecars) }}
-- --cluster-templates={{ .Values.clusterTemplates }}
-{{- if include "pillion.namespacedTemplates" . }}
-- --namespaced-templates=true
-{{- end }}
-{{- if include "pillion.mirrors" . }}
-- --mirror-policy={{ include "pillion.mirrorPolicy" . }}
-- --mirror-revision={{ include "pillion.mirrorRevision" . }}
-{{- end }}
-- --webhook-scope={{ .Values.webhook.scope }}
-- --owner-events={{ not .Values.rbac.hardened }}
-- --uninstall-marker={{ include "pillion.uninstallMarker" . }}
-- --enforcement={{ .Values.enforcement }}
-{{- if include "pillion.proves" . }}
-- --proof-namespace={{ include "pillion.proofNamespace" . }}
-{{- end }}
-- --in-use-record={{ include "pillion.inUseRecord" . }}
-{{- with .Values.allowMissingTemplates }}
-- --allow-missing-templates={{ join "," . }}
-{{- end }}
-- --read-workloads={{ if include "pillion.readsWorkloads" . }}true{{ else }}false{{ end }}
-{{- if .Values.webhook.clientCA }}
-- --client-ca-file=/etc/pillion/client-ca/ca.crt
-{{- with .Values.webhook.clientNames }}
-- {{ printf "--client-names=%s" (join "," .) | quote }}
-{{- end }}
-{{- else if .Values.webhook.clientNames }}
-{{- fail "webhook.clientNames: names mean something with webhook.clientCA only, which signs the certificates that carry them" }}
-{{- end }}
-{{- with .Values.library }}
-- --library={{ join "," . }}
-{{- end }}
-{{- if .Values.templates }}
-- --templates=/etc/pillion/templates
-{{- end }}
-{{- if include "pillion.installersValues" . }}
-- --values=/etc/pillion/values/values.yaml
-{{- end }}
-- --preview={{ .Values.preview.enabled }}
-- --count-pods-every={{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
-- --log-level={{ .Values.log.level }}
-- --log-format=json
-- --review-timeout={{ .Values.webhook.timeoutSeconds }}s
-- --shutdown-delay={{ .Values.shutdown.delaySeconds }}s
-- --shutdown-timeout=20s
+{{- if and .Values.webhook.clientNames (not .Values.webhook.clientCA) -}}
+{{- fail "webhook.clientNames: names mean something with webhook.clientCA only, which signs the certificates that carry them" -}}
+{{- end -}}
+server:
+  namespace: {{ .Release.Namespace | quote }}
+  service: {{ include "pillion.fullname" . | quote }}
+  serviceAccount: {{ include "pillion.serviceAccountName" . | quote }}
+  listen: ":{{ .Values.webhook.port }}"
+  adminListen: ":{{ .Values.adminPort }}"
+  {{- with ((.Values.resources).limits).memory }}
+  memoryLimit: {{ . | quote }}
+  {{- end }}
+  logLevel: {{ .Values.log.level }}
+  logFormat: json
+  shutdownDelay: {{ .Values.shutdown.delaySeconds }}s
+  shutdownTimeout: 20s
+reviews:
+  timeout: {{ .Values.webhook.timeoutSeconds }}s
+  scope: {{ .Values.webhook.scope }}
+  preview: {{ .Values.preview.enabled }}
+  clientCA: {{ .Values.webhook.clientCA | trim | quote }}
+  clientNames: {{ default list .Values.webhook.clientNames | toJson }}
+templates:
+  values: {{ include "pillion.templateValues" . | quote }}
+  foreignSidecars: {{ default list .Values.foreignSidecars | toJson }}
+  namespaced: {{ .Values.namespacedTemplates.enabled }}
+namespaces:
+  excluded: {{ include "pillion.excludedNamespaces" . }}
+  enforcement: {{ .Values.enforcement }}
+  {{- if include "pillion.proves" . }}
+  proof: {{ include "pillion.proofNamespace" . }}
+  {{- end }}
+  uninstallMarker: {{ include "pillion.uninstallMarker" . }}
+pods:
+  ownerEvents: {{ not .Values.rbac.hardened }}
+  readWorkloads: {{ if include "pillion.readsWorkloads" . }}true{{ else }}false{{ end }}
+  countEvery: {{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
+certificates:
+  {{- include "pillion.certificateSettings" . | trim | nindent 2 }}
 {{- end -}}
 
-{{/* Your own arguments. One that the chart gives as well would go before it, unchecked. */}}
-{{- define "pillion.extraArgs" -}}
-{{- $own := list -}}
-{{- range include "pillion.args" . | fromYamlArray -}}
-{{- $own = append $own (splitList "=" . | first) -}}
-{{- end -}}
-{{- range .Values.extraArgs -}}
-{{- $flag := splitList "=" . | first -}}
-{{- if has $flag $own -}}
-{{- fail (printf "extraArgs: %s: the chart gives %s itself; set the value that it is made of" . $flag) -}}
-{{- end }}
-- {{ . | quote }}
-{{- end -}}
-{{- end -}}
-
-{{/* Your own environment variables. Server-side apply, which Helm 4 uses, refuses two of one name. */}}
-{{- define "pillion.extraEnv" -}}
-{{- $names := list "PILLION_NAMESPACE" -}}
-{{- if ((.Values.resources).limits).memory -}}
-{{- $names = append $names "PILLION_MEMORY_LIMIT" -}}
-{{- end -}}
-{{- range .Values.extraEnv -}}
-{{- if has .name $names -}}
-{{- fail (printf "extraEnv: %s: the chart, or another item, sets the variable already; take this one out" .name) -}}
-{{- end -}}
-{{- $names = append $names .name -}}
-{{- end -}}
-{{- with .Values.extraEnv -}}
-{{- toYaml . -}}
-{{- end -}}
-{{- end -}}
-
-{{/* The files of the templates ConfigMap. */}}
-{{- define "pillion.templateFiles" -}}
-{{- $group := .Values.annotationPrefix -}}
-{{- range $name, $template := .Values.templates }}
-{{ $name }}.yaml: |
-{{- if kindIs "string" $template }}
-{{ $template | trim | indent 2 }}
-{{- else if hasKey $template "kind" }}
-{{ toYaml $template | indent 2 }}
-{{- else }}
-  apiVersion: {{ $group }}/v1alpha1
-  kind: SidecarTemplate
-  metadata:
-    name: {{ $name | quote }}
-  spec:
-{{ toYaml $template | indent 4 }}
-{{- end }}
-{{- end }}
+{{/* Whether Pillion reads the workloads of a namespace that is annotated: text if so. */}}
+{{- define "pillion.readsWorkloads" -}}
+{{- if and .Values.rbac.readWorkloads (not .Values.rbac.hardened) }}yes{{ end -}}
 {{- end -}}
 
 {{/* What a label selector requires, as JSON: its labels first, by their keys. */}}
@@ -359,11 +254,6 @@ yes
 {{- $selected = append $selected (get (dict "In" $among "NotIn" (printf "!%s" $among) "Exists" (printf "%s.hasValue()" $label) "DoesNotExist" (printf "!%s.hasValue()" $label)) .operator) -}}
 {{- end -}}
 {{- join " && " $selected -}}
-{{- end -}}
-
-{{/* In CEL: whether the key k is Pillion's. */}}
-{{- define "pillion.ownKey" -}}
-(k.startsWith('{{ . }}/') || k.contains('.{{ . }}/'))
 {{- end -}}
 
 {{/*
@@ -399,55 +289,6 @@ missing or too many, with two letters the other way round, or under another top-
 {{- end -}}
 {{- end -}}
 ^(?:{{ join "|" $near }}|{{ $name }}[a-z0-9-])(?:[.](?:{{ rest $parts | join "[.]" }}|[a-z]{2,6}))?
-{{- end -}}
-
-{{/* The schema of a label selector. */}}
-{{- define "pillion.labelSelectorSchema" -}}
-type: object
-x-kubernetes-map-type: atomic
-properties:
-  matchLabels:
-    description: Labels that must all be there with these values.
-    type: object
-    additionalProperties: {type: string}
-  matchExpressions:
-    description: Requirements that must all be met.
-    type: array
-    x-kubernetes-list-type: atomic
-    items:
-      type: object
-      required: [key, operator]
-      properties:
-        key: {type: string, description: The label that the requirement is about.}
-        operator: {type: string, description: "In, NotIn, Exists or DoesNotExist.", enum: [In, NotIn, Exists, DoesNotExist]}
-        values:
-          description: The values of In and NotIn; absent for Exists and DoesNotExist.
-          type: array
-          x-kubernetes-list-type: atomic
-          items: {type: string}
-{{- end -}}
-
-{{/* The schema of the constraints of a parameter, or of its items. */}}
-{{- define "pillion.constraintsSchema" -}}
-enum:
-  description: The values that are allowed.
-  type: array
-  x-kubernetes-list-type: atomic
-  items: {x-kubernetes-preserve-unknown-fields: true}
-pattern:
-  description: A regular expression (RE2) that the whole value must match. For string and image.
-  type: string
-minimum:
-  description: The least value. For integer, number, quantity and duration.
-  x-kubernetes-preserve-unknown-fields: true
-maximum:
-  description: The greatest value. For integer, number, quantity and duration.
-  x-kubernetes-preserve-unknown-fields: true
-maxLength:
-  description: The greatest length in code points. For string, image and json.
-  type: integer
-  format: int64
-  minimum: 0
 {{- end -}}
 
 {{/*

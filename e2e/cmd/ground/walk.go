@@ -134,7 +134,7 @@ func (s stage) setUp() (map[string]string, error) {
 	flatten("", values, found)
 	for _, get := range [][]string{
 		{"namespaces", "-o", `jsonpath={range .items[?(@.metadata.annotations.pillion\.dev/inject)]}{.metadata.name} asks for {.metadata.annotations.pillion\.dev/inject}{"\n"}{end}`},
-		{"sct", "-l", "!pillion.dev/mirror", "-o", "name"},
+		{"sct", "-l", "app.kubernetes.io/managed-by!=Helm", "-o", "name"},
 	} {
 		out, err := ground.Run(s.ctx, s.g, "kubectl", append([]string{"get"}, get...)...)
 		if err != nil {

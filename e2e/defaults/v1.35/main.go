@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/pillion-dev/pillion/e2e/defaults/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/core/install"
+
+	"github.com/pillion-dev/pillion/e2e/defaults/scheme"
 )
 
 func main() {

@@ -1,0 +1,131 @@
+package workloads
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/controller/clientset"
+)
+
+// apiServer answers lists from objects, JSON by kind, in pages of two.
+type apiServer struct {
+	objects map[string][]string
+	// fail answers instead of a list, if it returns true.
+	fail  func(w http.ResponseWriter, r *http.Request) bool
+	mu    sync.Mutex
+	asked []string
+}
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.URL.String()+" "+r.Header.Get("Accept"))
+	s.mu.Unlock()
+	if s.fail != nil && s.fail(w, r) {
+		return
+	}
+	all := s.objects[strings.TrimSuffix(path.Base(r.URL.Path), "s")]
+	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	to, next := min(from+2, len(all)), ""
+	if to < len(all) {
+		next = strconv.Itoa(to)
+	}
+	fmt.Fprintf(w, `{"kind":"List","metadata":{"continue":%q,"remainingItemCount":1},"items":[%s]}`, next, strings.Join(all[from:to], ","))
+}
+
+func forbid(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+}
+
+func (s *apiServer) list(t *testing.T) List {
+	t.Helper()
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	client, err := clientset.New(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewList(client.CoreV1().RESTClient())
+}
+
+// ownedBy is an object's controller, for workload.
+func ownedBy(kind, name string) string {
+	return fmt.Sprintf(`metadata.ownerReferences=[{"kind":%q,"name":%q,"controller":true}]`, kind, name)
+}
+
+// workload is the JSON of one whose pods have an annotation.
+func workload(t *testing.T, kind, namespace, name, value string, more ...string) string {
+	t.Helper()
+	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]string{"pillion.dev/inject": value}}}
+	metadata := map[string]any{"name": name, "namespace": namespace}
+	o := map[string]any{"metadata": metadata, "spec": map[string]any{"template": pod}}
+	switch kind {
+	case "cronjob":
+		o["spec"] = map[string]any{"jobTemplate": map[string]any{"spec": map[string]any{"template": pod}}}
+	case "pod":
+		metadata["annotations"] = pod["metadata"].(map[string]any)["annotations"]
+		delete(o, "spec")
+	}
+	for _, m := range more {
+		key, value, _ := strings.Cut(m, "=")
+		var parsed any
+		if err := json.Unmarshal([]byte(value), &parsed); err != nil {
+			t.Fatal(err)
+		}
+		if at, ok := strings.CutPrefix(key, "metadata."); ok {
+			metadata[at] = parsed
+		} else {
+			o[key] = parsed
+		}
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Of a namespace each workload comes once: not the Job of a CronJob, nor one that has ended, nor a
+// pod, which nobody makes again.
+func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
+	s := &apiServer{objects: map[string][]string{
+		"deployment":  {workload(t, "deployment", "shop", "web", "vault"), workload(t, "deployment", "shop", "api", ""), workload(t, "deployment", "shop", "owned", "", ownedBy("Site", "shop"))},
+		"statefulset": {workload(t, "statefulset", "shop", "db", "")},
+		"cronjob":     {workload(t, "cronjob", "shop", "nightly", "")},
+		"job":         {workload(t, "job", "shop", "nightly-1", "", ownedBy("CronJob", "nightly")), workload(t, "job", "shop", "done", "", `status={"conditions":[{"type":"Complete","status":"True"}]}`), workload(t, "job", "shop", "import", "")},
+		"pod":         {workload(t, "pod", "shop", "bare", "")},
+	}, fail: func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/daemonsets") {
+			return false
+		}
+		forbid(w)
+		return true
+	}}
+	var got []string
+	unlooked := s.list(t)(t.Context(), "shop", func(apiVersion, kind string, raw json.RawMessage) {
+		var o struct{ Metadata struct{ Name string } }
+		if err := json.Unmarshal(raw, &o); err != nil {
+			t.Error(err)
+		}
+		got = append(got, apiVersion+" "+kind+" "+o.Metadata.Name)
+	})
+	slices.Sort(got)
+	want := []string{"apps/v1 Deployment api", "apps/v1 Deployment web", "apps/v1 StatefulSet db", "batch/v1 CronJob nightly", "batch/v1 Job import"}
+	if !slices.Equal(got, want) || !slices.Equal(unlooked, []string{"daemonsets (missing permission: the verb list)"}) {
+		t.Errorf("%q, not looked at %q; want %q", got, unlooked, want)
+	}
+	if slices.ContainsFunc(s.asked, func(url string) bool { return !strings.Contains(url, "/namespaces/shop/") }) {
+		t.Errorf("asked %q", s.asked)
+	}
+}

@@ -14,8 +14,13 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	strict := newNamespace(t, asking("fluent-bit"), enforced())
 	injects(t, strict, "fluent-bit")
 	labels := newLabelled(t)
+	load := underLoad(t, labels.set, "fluent-bit") // Pillion takes this label off first, so nothing is held up
 	must(t, "", "helm", "uninstall", ground.Release, "-n", ground.Namespace)
 	rolledOut(t, ground.Namespace)
+	load.becomes(t, bare)
+	if c := load.counts(); c[refused] > 0 || c[injected] == 0 {
+		t.Errorf("pods while the release went: %s, want none refused", load)
+	}
 	if err := labels.left(t, false); err != nil {
 		t.Errorf("after the uninstall: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -299,11 +300,10 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	if err != nil {
 		return nil, err
 	}
-	args, err := p.listening(r.Serve.String(), r.Admin.String())
-	if err != nil {
+	if err := p.setAddresses(r.Serve.String(), r.Admin.String()); err != nil {
 		return nil, err
 	}
-	args = append(args, "--kubeconfig="+kubeconfig)
+	args := append(slices.Clone(p.Args), "--kubeconfig="+kubeconfig)
 	if r.process, err = startProcess(g.fork, r.Name, g.binary, args, p.Env, r.Log); err != nil {
 		return nil, err
 	}

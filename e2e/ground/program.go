@@ -173,29 +173,28 @@ func literal(text string) error {
 // settingsFile is the name of the file that the server of the chart runs by.
 const settingsFile = "settings.yaml"
 
-// listening returns the arguments of a program that listens at other addresses than its container would: its settings
-// say so, or, of the version before that had none, its flags, of which the last one wins.
-func (p program) listening(serve, admin string) ([]string, error) {
+// setAddresses changes the settings on disk, so that the program listens at other addresses than its container would.
+func (p program) setAddresses(serve, admin string) error {
 	for name, data := range p.Files {
 		if path.Base(name) != settingsFile {
 			continue
 		}
 		var settings map[string]any
 		if err := yaml.Unmarshal(data, &settings); err != nil {
-			return nil, fmt.Errorf("reading the settings: %w", err)
+			return fmt.Errorf("reading the settings: %w", err)
 		}
 		server, ok := settings["server"].(map[string]any)
 		if !ok {
-			return nil, fmt.Errorf("the settings %s have no server", name)
+			return fmt.Errorf("the settings %s have no server", name)
 		}
 		server["listen"], server["adminListen"] = serve, admin
 		text, err := yaml.Marshal(settings)
 		if err != nil {
-			return nil, fmt.Errorf("writing the settings: %w", err)
+			return fmt.Errorf("writing the settings: %w", err)
 		}
-		return p.Args, os.WriteFile(name, text, 0o600)
+		return os.WriteFile(name, text, 0o600)
 	}
-	return append(slices.Clone(p.Args), "--listen="+serve, "--admin-listen="+admin), nil
+	return fmt.Errorf("the program in %s has no %s", p.Dir, settingsFile)
 }
 
 // writeFiles makes the program's folder, with the files in it, from scratch.

@@ -103,12 +103,13 @@ func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
 	g.run(t, "kubectl", "delete", "crd,namespace", "sidecartemplates.pillion.dev", "namespacedsidecartemplates.pillion.dev", ground.Namespace, "--ignore-not-found")
 	expectNoError(t, g.Rollout(t.Context(), ground.Namespace))
 
-	g.run(t, "kubectl", "apply", "--server-side", "-f", r.path("pillion-crds.yaml"))
-	g.run(t, "kubectl", "apply", "--server-side", "-f", r.path("pillion-install.yaml"))
+	apply := []string{"apply", "--cache-dir=" + t.TempDir(), "-f"} // as in a fresh HOME: kubectl knows no kinds yet
+	g.run(t, "kubectl", append(apply, r.path("pillion-crds.yaml"), "--server-side")...)
+	g.run(t, "kubectl", append(apply, r.path("pillion-install.yaml"), "--server-side")...)
 	template := filepath.Join(t.TempDir(), "own.yaml")
 	expectNoError(t, os.WriteFile(template, []byte(manifest{name: "own", spec: sidecarSpec}.yaml()), 0o600))
 	expectNoError(t, g.Scale(t.Context(), ground.Namespace, 1))
-	g.run(t, "kubectl", "apply", "-f", template)
+	g.run(t, "kubectl", append(apply, template)...)
 	g.usesRelease(t, cli, "own")
 }
 

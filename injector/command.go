@@ -7,15 +7,14 @@ import (
 	"github.com/pillion-dev/pillion/injector/owner"
 )
 
-// DefaultNamespace is Pillion's own namespace where nothing says another.
+// DefaultNamespace is Pillion's own namespace if none is configured.
 const DefaultNamespace = "pillion-system"
 
-// objectName are names that can stand in a shell's command as they are. The names of owners
-// are the pod's to write.
+// objectName matches names that need no quotes in a shell's command. A pod's author can write any owner's name.
 var objectName = regexp.MustCompile(`\A[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\z`)
 
-// explainCommand is the command that says of a request's pod, rule by rule, why it is refused:
-// one that the team of the namespace can run with its own rights.
+// explainCommand returns the command that explains a refusal. The namespace's team can run it with its own
+// rights.
 func (c Config) explainCommand(r Request) string {
 	if c.Explain != "" {
 		return c.Explain
@@ -23,8 +22,8 @@ func (c Config) explainCommand(r Request) string {
 	return c.ExplainCommand(r.Namespace.Name, cmp.Or(explained(r), "--cluster -f POD.yaml"))
 }
 
-// ExplainCommand is the command that explains an object of the cluster, as `pillion explain`
-// names it. The namespace is empty for a Namespace.
+// ExplainCommand returns the `pillion explain` command for an object of the cluster. The namespace is empty for
+// a Namespace.
 func (c Config) ExplainCommand(namespace, object string) string {
 	command := "kubectl pillion explain"
 	if namespace != "" {
@@ -41,8 +40,8 @@ func (p *Pipeline) ExplainCommand(namespace, object string) string {
 	return p.config.ExplainCommand(namespace, object)
 }
 
-// explained names the object of the cluster by which a request's pod is explained: the pod, if
-// it exists, or the workload that creates it. It is empty for a new pod that nothing owns.
+// explained returns the object of the cluster that explains a request's pod: the pod if it exists, or the
+// workload that creates it. It returns "" for a new pod without an owner.
 func explained(r Request) string {
 	metadata, _ := r.Pod["metadata"].(map[string]any)
 	if name, _ := metadata["name"].(string); r.Operation != "CREATE" && objectName.MatchString(name) {

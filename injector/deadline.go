@@ -9,13 +9,12 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// progress is how far the pipeline is with a request, and how long the request may take.
+// progress is the current step of a request, with the time that the request may take.
 type progress struct {
 	ctx context.Context
 	// allowed is the time from the beginning to the context's deadline, 0 for none.
 	allowed time.Duration
-	// doing continues the sentence "while it was …". Template is the one that is being
-	// rendered, "" for none.
+	// doing completes the sentence "while it was …". template is the template being rendered, "" for none.
 	doing, template string
 	config          Config
 }
@@ -28,7 +27,7 @@ func (p *Pipeline) progress(ctx context.Context) *progress {
 	return k
 }
 
-// next begins the next step. Its error is the context's, which has ended.
+// next begins the next step. It returns the error of a context that has ended.
 func (k *progress) next(doing string) error {
 	k.doing, k.template = doing, ""
 	return k.ctx.Err()
@@ -40,36 +39,35 @@ func (k *progress) nextRender(template string) error {
 	return k.ctx.Err()
 }
 
-// end returns the outcome of a request. One that did not come to its end in time is
-// refused: the API server would otherwise let the pod through without a word, or refuse
-// it with an error that says nothing. An error is Pillion's own fault, or
-// [context.Canceled] for a client that does not wait for the answer any more.
+// end turns the end of a context into an outcome. It refuses a request whose deadline has passed: the API
+// server would otherwise admit the pod silently, or refuse it with an error that names no cause. It returns
+// [context.Canceled] if the client no longer waits, and any other error as it is.
 func (c *call) end(out Outcome, err error) (Outcome, error) {
 	k, r := c.progress, c.request
 	switch {
 	case err == nil:
 		return out, nil
 	case errors.Is(err, context.Canceled):
-		return Outcome{}, fmt.Errorf("the request was given up while Pillion was %s: %w", k.doing, context.Canceled)
+		return Outcome{}, fmt.Errorf("the client cancelled the request while Pillion was %s: %w", k.doing, context.Canceled)
 	case !errors.Is(err, context.DeadlineExceeded):
 		return Outcome{}, err
 	}
-	refusal := TemplateOutcome{Name: k.template, Code: reason.TemplateTooExpensive, Why: k.tooLate(), Asked: true, named: true}
-	out = Outcome{Pod: r.Pod, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code, k.config.explainCommand(r)), Refusals: []TemplateOutcome{refusal}}
+	refusal := TemplateOutcome{Name: k.template, Code: reason.TemplateTooExpensive, Why: k.deadlineMessage(), Requested: true, named: true}
+	out = Outcome{Change: Change{Pod: r.Pod}, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code, k.config.explainCommand(r)), Refusals: []TemplateOutcome{refusal}}
 	if k.template != "" {
 		out.Templates = out.Refusals
 	}
 	return out, nil
 }
 
-// tooLate says that the time is up, and what to do.
-func (k *progress) tooLate() string {
-	time := "the time that the API server waits was up"
+// deadlineMessage returns the message for a passed deadline, with the remedies.
+func (k *progress) deadlineMessage() string {
+	time := "the API server's timeout passed"
 	if k.allowed > 0 {
-		time = fmt.Sprintf("the %s that were allowed were up", shown(k.allowed))
+		time = fmt.Sprintf("the %s that the API server allows passed", shown(k.allowed))
 	}
 	return fmt.Sprintf("%s while Pillion was %s: make the pod smaller, or inject fewer templates into it; "+
-		"if the pod is small, Pillion has too much to do: try again, or ask the cluster's admin for a longer timeout of the webhook", time, k.doing)
+		"if the pod is small, Pillion is overloaded: try again, or ask the cluster's admin for a longer timeout of the webhook", time, k.doing)
 }
 
 // shown writes a duration as people do.

@@ -8,8 +8,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// disabled reports whether the namespace's label has Pillion keep out. API servers do not call
-// it then; offline and in the moment of a change the label has the same meaning.
+// disabled reports whether the namespace's label disables injection. API servers then do not call Pillion, but
+// the command line does, and a webhook does while the label is being changed.
 func (p *Pipeline) disabled(ns templates.Namespace) bool {
 	return ns.Labels[v1alpha1.InjectionLabel] == v1alpha1.InjectionDisabled
 }
@@ -19,10 +19,13 @@ func (p *Pipeline) disabled(ns templates.Namespace) bool {
 func (c *call) decide(base map[string]any, labels map[string]string) policy.Decision {
 	r, p := c.request, c.pipeline
 	request := policy.Request{
-		InjectKey: v1alpha1.InjectKey, InjectionKey: v1alpha1.InjectionLabel, Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
+		Operation: r.Operation, Subresource: r.Subresource, FromNode: r.FromNode,
 		PodAnnotations: stringMap(annotationsOf(base)), PodLabels: podLabels(base), RequiredPodLabels: labels,
-		Namespace: r.Namespace.Name, NamespaceLabels: r.Namespace.Labels, NamespaceAnnotations: r.Namespace.Annotations,
-		Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace), Explain: r.Explain,
+		Namespace: policy.NamespaceMetadata{
+			Name: r.Namespace.Name, Labels: r.Namespace.Labels, Annotations: r.Namespace.Annotations,
+			Excluded: slices.Contains(p.config.ExcludedNamespaces, r.Namespace.Name), Disabled: p.disabled(r.Namespace),
+		},
+		Explain: r.Explain,
 	}
 	for _, canary := range r.Templates.Canaries() {
 		if request.Canaries == nil {
@@ -51,7 +54,9 @@ func (c *call) facts(e *templates.Entry, labels map[string]string) policy.Templa
 	spec := known.Spec()
 	t.Suspended, t.Required, t.InjectByDefault = spec.Suspend, spec.Required, spec.InjectByDefault
 	t.SkipBroken = spec.OnError == v1alpha1.ErrorSkip && !spec.Required
-	t.Namespaces, t.Pods, _ = known.Match()
+	if namespaces, pods, ok := known.Match(); ok {
+		t.Match = &policy.Match{Namespaces: namespaces, Pods: pods}
+	}
 	if exception := known.Exceptions().Find(c.request.Namespace.Labels, labels); exception != nil {
 		t.Exception = &policy.Exception{Name: exception.Name, Why: exception.Sentence(c.request.Now), Ended: exception.Ended(c.request.Now)}
 	}

@@ -264,7 +264,7 @@ func changedByOthers(t *testing.T, pod map[string]any, rec record.Record, add bo
 // They come back where they were.
 func keepsOriginals(rec record.Record) bool {
 	for _, e := range rec.Set {
-		if len(e.Gone) > 0 {
+		if len(e.RemovedItems) > 0 {
 			return true
 		}
 	}

@@ -10,9 +10,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// jobWarnings warns of each container that a template adds and that keeps the Job of the pod from
-// finishing. The Job's pod ends when every ordinary container has ended, and a sidecar does not end with
-// the work. A native sidecar does.
+// jobWarnings warns of each added container that prevents the pod's Job from finishing. A Job's pod ends when
+// all its ordinary containers have ended, and an ordinary sidecar does not end. A native sidecar does.
 func jobWarnings(base map[string]any, template string, writes []merge.Write) []string {
 	if of, _ := owner.Controller(base); of.Kind != "Job" || of.APIVersion != batchv1.SchemeGroupVersion.String() {
 		return nil

@@ -19,30 +19,30 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// applied is the base pod with templates applied, one after the other, and what each did.
+// applied is the base pod after all templates, with the turn of each.
 type applied struct {
 	pod      map[string]any
 	writers  *merge.Writers
-	wanted   *apply.Wanted
+	target   *apply.Target
 	sidecars sidecars
-	// hidden are the author's containers and volumes that the templates do not see, by their paths.
+	// hidden has the author's containers and volumes that templates do not see, by path.
 	hidden map[string]any
 	turns  []turn
 }
 
-// turn is one template's turn.
+// turn is the result of one template.
 type turn struct {
 	outcome TemplateOutcome
-	refuses bool // the pod is refused
+	refuses bool // set if the pod is refused
 	// sentences are warnings of the template as a whole, warnings those of single places.
 	sentences []string
 	warnings  []merge.Warning
-	kept      []merge.Kept
+	podValues []merge.PodValue
 	writes    []merge.Write
 	steps     []policy.Step
 	fragment  *fragment.Node
 	files     *templates.Files
-	invalid   []string // the validations that are false
+	invalid   []string // the names of failed validations
 }
 
 func (a applied) refuses() bool {
@@ -54,19 +54,19 @@ func (a applied) refuses() bool {
 	return false
 }
 
-// sidecars are the containers that templates gave the pod in this request, by name.
+// sidecars has the containers that templates added in this request, by name.
 type sidecars struct {
 	rendered map[string]bool
-	// cluster has those of which templates of the cluster made all. Those that the pod's author declares,
-	// or that a template of the namespace extends, are not among them.
+	// cluster has the containers that templates of the cluster made alone. It lacks a container that the pod's
+	// author declares, or that a template of the namespace extends.
 	cluster map[string]map[string]any
 }
 
-// apply applies the templates that are not required of the pod, in order, each to the pod that those
-// before it left. They never see the own containers and volumes of required templates.
+// apply applies the templates that are not required, in order, each to the pod that the earlier ones left. The
+// pod lacks the own containers and volumes of required templates.
 func (c *call) apply(base map[string]any, decision policy.Decision) (applied, error) {
 	stripped := required.Strip(base, c.own(base))
-	a := applied{hidden: hiddenItems(base, stripped), pod: stripped, writers: &merge.Writers{}, wanted: &apply.Wanted{Pod: stripped}}
+	a := applied{hidden: hiddenItems(base, stripped), pod: stripped, writers: &merge.Writers{}, target: &apply.Target{Pod: stripped}}
 	a.sidecars = sidecars{map[string]bool{}, map[string]map[string]any{}}
 	labels := podLabels(a.pod)
 	for _, choice := range decision.Inject {
@@ -80,7 +80,7 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 			}
 			continue
 		}
-		t, result, err := c.turn(base, a, entry, choice.Asked)
+		t, result, err := c.turn(base, a, entry, choice.Requested)
 		if err != nil {
 			return applied{}, err
 		}
@@ -88,9 +88,9 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 		if result == nil {
 			continue
 		}
-		a.pod, a.wanted.Pod, labels = result.Pod, result.Pod, podLabels(result.Pod)
+		a.pod, a.target.Pod, labels = result.Pod, result.Pod, podLabels(result.Pod)
 		a.writers.Add(name, result.Writes)
-		a.wanted.Add(name, result.Writes)
+		a.target.Add(name, result.Writes)
 		a.sidecars.add(entry, t.fragment, result)
 		if t.refuses {
 			return a, nil
@@ -116,15 +116,15 @@ func (c *call) own(pod map[string]any) []required.Own {
 	return own
 }
 
-// requiredIn reports whether a required template selects the namespace, whatever its pods are.
+// requiredIn reports whether a required template selects the namespace. It ignores the labels of pods.
 func (c *call) requiredIn(e templates.Entry) bool {
 	namespaces, _, ok := e.Match()
 	ns := c.request.Namespace.Labels
 	return ok && !e.Suspended() && e.AvailableTo(ns) && namespaces.Matches(labels.Set(ns))
 }
 
-// turn renders a template for the pod as it is by then, and merges it. The result is nil if the template
-// gives the pod nothing.
+// turn renders a template for the pod after the earlier templates, and merges it. The result is nil if the
+// template adds nothing.
 func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked bool) (turn, *merge.Result, error) {
 	t, rendered, err := c.render(entry, templates.Input{Pod: a.pod, Author: base, Namespace: c.request.Namespace, Budget: c.budget, Sidecar: a.sidecars.has}, asked)
 	if err != nil || rendered == nil || rendered.Fragment == nil {
@@ -133,9 +133,9 @@ func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked
 	if err := c.next("merging the template " + entry.Name); err != nil {
 		return turn{}, nil, err
 	}
-	result, err := merge.Merge(c.ctx, base, a.pod, rendered.Fragment, a.writers, mergeTemplate(t.outcome))
+	result, err := merge.Merge(c.ctx, merge.State{Base: base, Pod: a.pod, Writers: a.writers}, rendered.Fragment, mergeTemplate(t.outcome))
 	if err == nil {
-		meetHidden(a.hidden, entry.Name, &result)
+		compareHidden(a.hidden, entry.Name, &result)
 	}
 	if err == nil && len(result.Conflicts) > 0 {
 		err = result.Conflicts[0]
@@ -158,7 +158,7 @@ func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked
 		t.outcome.Code, t.outcome.Why, t.outcome.named = code, err.Error(), true
 		return c.failed(t), nil, nil
 	}
-	t.fragment, t.files, t.writes, t.warnings, t.kept = rendered.Fragment, rendered.Files, result.Writes, result.Warnings, result.Kept
+	t.fragment, t.files, t.writes, t.warnings, t.podValues = rendered.Fragment, rendered.Files, result.Writes, result.Warnings, result.PodValues
 	t.sentences = append(t.sentences, jobWarnings(base, entry.Name, result.Writes)...)
 	if writesAny(result.Writes) {
 		t.outcome.Code = reason.Injected
@@ -190,9 +190,9 @@ func hiddenItems(pod, stripped map[string]any) map[string]any {
 	return hidden
 }
 
-// meetHidden compares the containers and volumes that a template adds with those of the author that it does
-// not see, because they have a name of a required template's.
-func meetHidden(hidden map[string]any, template string, r *merge.Result) {
+// compareHidden reports a conflict if a template adds a container or volume with the name of an author's that it
+// does not see, because the name belongs to a required template.
+func compareHidden(hidden map[string]any, template string, r *merge.Result) {
 	if len(hidden) == 0 {
 		return
 	}
@@ -210,12 +210,12 @@ func meetHidden(hidden map[string]any, template string, r *merge.Result) {
 	}
 }
 
-// render renders a template for a pod, as far as its conditions and validations allow it. Rendered is nil
-// if the template gives the pod nothing.
+// render renders a template for a pod. It stops at a false condition or validation. The rendered fragment is
+// nil if the template adds nothing.
 func (c *call) render(entry templates.Entry, in templates.Input, asked bool) (turn, *templates.Rendered, error) {
 	v := c.version(entry, in.Pod)
 	t := turn{steps: v.steps}
-	t.outcome = TemplateOutcome{Name: entry.Name, Hash: v.template.Hash(), Canary: v.canary, Asked: asked, template: v.template}
+	t.outcome = TemplateOutcome{Name: entry.Name, Version: v.Version, Requested: asked}
 	if v.warning != "" {
 		t.sentences = append(t.sentences, v.warning)
 	}
@@ -260,32 +260,32 @@ func (c *call) render(entry templates.Entry, in templates.Input, asked bool) (tu
 	return t, rendered, nil
 }
 
-// otherSystem leaves a template out of a pod for another operating system.
+// otherSystem completes the turn of a template for another operating system.
 func (c *call) otherSystem(t turn, why string) turn {
 	t.outcome.Code, t.outcome.Why = reason.OtherSystem, why
 	t.steps = c.step(t.steps, t.outcome.Name, "operating system", string(reason.OtherSystem)+": "+why)
-	if t.outcome.Asked {
+	if t.outcome.Requested {
 		t.sentences = append(t.sentences, t.outcome.Warning())
 	}
 	return t
 }
 
-// invalid refuses a pod for which validations of a template are false. A template's
-// onError is about failures of the template, and says nothing of this.
+// invalid refuses a pod because of failed validations. onError does not apply: the template itself has not
+// failed.
 func (c *call) invalid(t turn, invalid []templates.Invalid) turn {
 	messages := make([]string, len(invalid))
 	for i, v := range invalid {
 		messages[i], t.invalid = v.Message, append(t.invalid, v.Name)
 		t.steps = c.step(t.steps, t.outcome.Name, "validation "+v.Name, string(reason.ValidationFailed)+": "+v.Message)
 	}
-	t.outcome.Code, t.outcome.Why, t.outcome.Asked = reason.ValidationFailed, strings.Join(messages, "; "), true
+	t.outcome.Code, t.outcome.Why, t.outcome.Requested = reason.ValidationFailed, strings.Join(messages, "; "), true
 	t.refuses = true
 	return t
 }
 
-// failed does what a template's onError says.
+// failed applies a template's onError.
 func (c *call) failed(t turn) turn {
-	t.outcome.Asked = true
+	t.outcome.Requested = true
 	t.steps = c.step(t.steps, t.outcome.Name, t.outcome.Why, string(t.outcome.Code))
 	if t.outcome.template.Spec().OnError == v1alpha1.ErrorSkip {
 		t.sentences = append(t.sentences, t.outcome.Warning())
@@ -304,8 +304,7 @@ func writesAny(writes []merge.Write) bool {
 	return false
 }
 
-// mergeCode returns the reason code of an error of a merge, and false for one that is Pillion's own
-// fault.
+// mergeCode returns the reason code for an error of a merge. It reports false for a fault of Pillion's own.
 func mergeCode(err error) (reason.Code, bool) {
 	var conflict *merge.Conflict
 	var clash *ports.Clash
@@ -362,7 +361,7 @@ func (s sidecars) add(entry templates.Entry, f *fragment.Node, result *merge.Res
 		}
 		name := strings.TrimPrefix(path[2], "name=")
 		// An author's container that moves to its position stays the author's.
-		whole := len(path) == 3 && w.Value != nil && len(w.Gone) == 0
+		whole := len(path) == 3 && w.Value != nil && len(w.RemovedItems) == 0
 		if _, made := s.cluster[name]; made || whole {
 			s.cluster[name], _ = podschema.LookUp(result.Pod, path[:3]).(map[string]any)
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// conclude sums a request up: one code, and a message if the pod is refused.
+// conclude combines the results of the steps: one code, and a message if the pod is refused.
 func (c *call) conclude(a answer) Outcome {
-	out := Outcome{Allowed: true, Code: a.decision.Code, Pod: c.request.Pod, Steps: slices.Clone(a.decision.Steps), Recorded: !a.record.Empty()}
+	out := Outcome{Allowed: true, Code: a.decision.Code, Recorded: !a.record.Empty(), Change: Change{Pod: c.request.Pod}}
+	out.Steps = slices.Clone(a.decision.Steps)
 	if a.unreadable != nil {
 		out.Warnings = append(out.Warnings, "ignoring "+a.unreadable.Error())
 	}
@@ -25,11 +26,11 @@ func (c *call) conclude(a answer) Outcome {
 		out.Templates = append(out.Templates, t)
 		if o.Deny {
 			out.Refusals = append(out.Refusals, t)
-		} else if o.Asked {
+		} else if o.Requested {
 			out.Warnings = append(out.Warnings, t.Warning())
 		}
 	}
-	turns := slices.Concat(a.applied.turns, a.required.turns)
+	turns := slices.Concat(a.applied.turns, a.written.required.turns)
 	for _, t := range turns {
 		out.Templates = append(out.Templates, t.outcome)
 		out.Steps = append(out.Steps, t.steps...)
@@ -38,7 +39,11 @@ func (c *call) conclude(a answer) Outcome {
 			out.Refusals = append(out.Refusals, t.outcome)
 		}
 	}
-	for _, t := range slices.Concat(a.required.refusals, a.failure) {
+	rest := slices.Clone(a.written.required.refusals)
+	if a.written.failure != nil {
+		rest = append(rest, *a.written.failure)
+	}
+	for _, t := range rest {
 		if !slices.ContainsFunc(out.Refusals, func(o TemplateOutcome) bool { return o.Name == t.Name && o.Code == t.Code }) {
 			out.Templates, out.Refusals = append(out.Templates, t), append(out.Refusals, t)
 		}
@@ -59,15 +64,14 @@ func (c *call) conclude(a answer) Outcome {
 	return out
 }
 
-// injected adds to the outcome of a pod that is admitted what was done to it.
+// injected completes the outcome of an allowed pod.
 func (c *call) injected(out *Outcome, a answer, turns []turn) {
 	rec := a.record
-	if a.written != nil {
-		out.Pod, out.Operations, rec = a.pod, a.operations, *a.written
-		out.PodTemplate, out.PodTemplateOperations = a.podTemplate, a.templateOperations
+	if a.written.record != nil {
+		out.Change, rec = a.written.change, *a.written.record
 	}
 	out.Warnings = append(out.Warnings, warningsOf(turns)...)
-	out.Warnings = append(out.Warnings, a.warnings...)
+	out.Warnings = append(out.Warnings, a.written.warnings...)
 	if untrue := rec.Untrue(out.Pod); len(untrue) > 0 {
 		for i, key := range untrue {
 			untrue[i] = podschema.Clip(key)
@@ -80,7 +84,7 @@ func (c *call) injected(out *Outcome, a answer, turns []turn) {
 		out.writers.Add(t.outcome.Name, t.writes)
 	}
 	if c.request.Explain {
-		out.Effects, out.Kept = effectsOf(turns), keptOf(turns)
+		out.Effects, out.PodValues = effectsOf(turns), keptOf(turns)
 	}
 	switch {
 	case slices.ContainsFunc(out.Templates, func(t TemplateOutcome) bool { return t.Code == reason.Injected }):
@@ -88,15 +92,15 @@ func (c *call) injected(out *Outcome, a answer, turns []turn) {
 	case out.Code == "":
 		out.Code = reason.NotRequested
 		for _, t := range out.Templates {
-			if t.Asked {
+			if t.Requested {
 				out.Code = t.Code
 			}
 		}
 	}
 }
 
-// warningsOf returns the warnings of the templates, each once. A value that a later template replaces does
-// not stay, whatever an earlier one says.
+// warningsOf returns the warnings of the templates, each once. It leaves out a pod's value that a later
+// template replaces.
 func warningsOf(turns []turn) []string {
 	replaced := replacedIn(turns)
 	var all []string
@@ -106,7 +110,7 @@ func warningsOf(turns []turn) []string {
 		}
 	}
 	for _, t := range turns {
-		for _, k := range t.kept {
+		for _, k := range t.podValues {
 			if !replaced[k.Path.String()] {
 				add(k.Warning())
 			}
@@ -118,7 +122,7 @@ func warningsOf(turns []turn) []string {
 	return all
 }
 
-// replacedIn returns the places whose values templates replaced or removed.
+// replacedIn returns the paths of the values that templates replaced or removed.
 func replacedIn(turns []turn) map[string]bool {
 	replaced := map[string]bool{}
 	for _, t := range turns {
@@ -131,13 +135,13 @@ func replacedIn(turns []turn) map[string]bool {
 	return replaced
 }
 
-// effectsOf returns what the templates do, place by place, in the order of the paths.
+// effectsOf returns the effects of all templates, one for each place, ordered by path.
 func effectsOf(turns []turn) []Effect {
 	index := map[string]int{}
 	var all []Effect
 	for _, t := range turns {
 		for _, w := range t.writes {
-			if w.Effect == merge.Made || isKey(w.Path) {
+			if w.Effect == merge.Created || isKey(w.Path) {
 				continue
 			}
 			path := w.Path.String()
@@ -160,8 +164,7 @@ func effectsOf(turns []turn) []Effect {
 	return all
 }
 
-// isKey reports whether a path leads to a field that finds the item around it: that it is the same goes
-// without saying.
+// isKey reports whether a path leads to a key field of an item. That such a field agrees goes without saying.
 func isKey(path *podschema.Path) bool {
 	if path.Parent() == nil {
 		return false
@@ -170,23 +173,23 @@ func isKey(path *podschema.Path) bool {
 	return strings.HasPrefix(item, path.Name()+"=") || strings.Contains(item, ","+path.Name()+"=")
 }
 
-// keptOf returns the values of the pod that stay, in the order in which the templates met them. A value that
-// another template replaces is not among them.
-func keptOf(turns []turn) []Kept {
+// keptOf returns the pod's values that win over a template's, in the order of the templates. It leaves out a
+// value that another template replaces.
+func keptOf(turns []turn) []PodValue {
 	replaced := replacedIn(turns)
-	var all []Kept
+	var all []PodValue
 	for _, t := range turns {
-		for _, k := range t.kept {
+		for _, k := range t.podValues {
 			if !replaced[k.Path.String()] {
-				all = append(all, Kept{Path: k.Path.Readable(), Template: k.Template, Why: k.Why, Has: k.Has, Wants: k.Wants})
+				all = append(all, PodValue{Path: k.Path.Readable(), Template: k.Template, Why: k.Why, Has: k.Has, Wants: k.Wants})
 			}
 		}
 	}
 	return all
 }
 
-// Refusal says why the pod is refused, without the command that explains it: it is the same for
-// all workloads that are refused for the same. It is empty for a pod that is admitted.
+// Refusal returns the message of a refusal without the explain command, so that all workloads with the same
+// mistake have the same text. It returns "" for an allowed pod.
 func (o Outcome) Refusal() string {
 	if len(o.Refusals) == 0 {
 		return o.Message
@@ -194,12 +197,12 @@ func (o Outcome) Refusal() string {
 	return fmt.Sprintf("%s (%s)", sentences(o.Refusals), o.Code)
 }
 
-// refused is the message for a pod that is refused. The command explains it.
+// refused returns the message of a refusal.
 func refused(refusals []TemplateOutcome, code reason.Code, command string) string {
 	return fmt.Sprintf("%s (%s; for details run: %s)", sentences(refusals), code, command)
 }
 
-// sentences joins refusals, each with the name of its template.
+// sentences joins refusals, each with its template's name.
 func sentences(refusals []TemplateOutcome) string {
 	whys := make([]string, len(refusals))
 	for i, t := range refusals {
@@ -208,7 +211,7 @@ func sentences(refusals []TemplateOutcome) string {
 	return strings.Join(whys, "; ")
 }
 
-// Sentence says why, with the name of the template.
+// Sentence returns the reason with the template's name.
 func (t TemplateOutcome) Sentence() string {
 	if t.Name == "" || t.named {
 		return t.Why
@@ -216,7 +219,7 @@ func (t TemplateOutcome) Sentence() string {
 	return "template " + t.Name + ": " + t.Why
 }
 
-// Warning is the warning of a pod that goes without the template.
+// Warning returns the warning for a pod that goes without the template.
 func (t TemplateOutcome) Warning() string {
 	return t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why))
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Config is what the admin sets, the same for every request.
+// Config has the admin's settings. They are the same for every request.
 type Config struct {
-	// ExcludedNamespaces are those that Pillion keeps out of.
+	// ExcludedNamespaces are never injected into.
 	ExcludedNamespaces []string
 	// Namespace is Pillion's own. Default: [DefaultNamespace].
 	Namespace string
-	// Explain is the command with which refusals end. Default: the one for the pod's workload
-	// in the cluster, or for the pod.
+	// Explain is the command at the end of each refusal. Default: `kubectl pillion explain` with the pod's
+	// workload, or with the pod.
 	Explain string
-	// Now is the clock for requests without a time, and for a refusal for want of time, which
-	// says how long was allowed. Default: [time.Now].
+	// Now is the clock for requests without a time and for the duration in [reason.TemplateTooExpensive].
+	// Default: [time.Now].
 	Now func() time.Time
 }
 
@@ -40,14 +40,14 @@ func NewPipeline(c Config) *Pipeline {
 	return &Pipeline{config: c}
 }
 
-// At returns a pipeline whose clock stands at a time. Exceptions that end later are in force.
+// At returns a pipeline with a fixed clock. Exceptions that end later are in force.
 func (p *Pipeline) At(now time.Time) *Pipeline {
 	c := p.config
 	c.Now = func() time.Time { return now }
 	return NewPipeline(c)
 }
 
-// Request is one pod, and what is known about its admission.
+// Request is one pod with the facts of its admission.
 type Request struct {
 	// Operation and Subresource are the admission request's.
 	Operation, Subresource string
@@ -58,179 +58,178 @@ type Request struct {
 	// Old is the pod before an update, nil for other operations.
 	Old       map[string]any
 	Namespace templates.Namespace
-	// Templates is the set in force. Of the templates of namespaces only those of Namespace count.
+	// Templates is the set in force. The pipeline ignores templates of other namespaces.
 	Templates *templates.Set
-	// PodTemplate is the pod template that Pod would be created of, where there is no pod yet:
-	// the outcome then has the template with the same changes. It is not modified.
+	// PodTemplate is the pod template of a workload whose pod does not exist yet. The outcome has it with the
+	// pod's changes. It is not modified.
 	PodTemplate map[string]any
-	// Now is the time of the review, by which exceptions of required templates end. Default: that
-	// of the configuration's clock.
+	// Now is the time of the review. It decides which exceptions have ended. Default: the configuration's clock.
 	Now time.Time
-	// Explain asks for the outcome's Steps, Effects and Kept, and for an outcome for each template.
+	// Explain requests the outcome's [Explanation], and an outcome for each template.
 	Explain bool
 }
 
 // TemplateOutcome says for one template whether it was injected, and why.
 type TemplateOutcome struct {
-	// Name is the template's, "" for a refusal of the whole pod.
-	Name, Hash string
-	// Canary is the name of the canary that the pod gets in place of the stable template, "" for
-	// none.
-	Canary string
-	Code   reason.Code
+	// Name is empty for a refusal of the whole pod.
+	Name string
+	Version
+	Code reason.Code
 	// Why is a sentence for people.
 	Why string
-	// Exception names the template's exception by which the pod goes without it, "" for none.
+	// Exception names the exception that exempts the pod from the template, "" for none.
 	Exception string
-	// Asked reports whether an annotation asked for the template, or the template
-	// is required here.
-	Asked bool
-	// Recorded reports whether the record that the pod came with names the template: an
-	// earlier call injected it.
+	// Requested is set if an annotation requests the template, or it is required here.
+	Requested bool
+	// Recorded is set if the pod came with a record that names the template: an earlier call injected it.
 	Recorded bool
-	// Namespaced reports whether the template is the namespace's own.
+	// Namespaced is set for a template of the pod's namespace.
 	Namespaced bool
-	// Params are the parameters it was rendered with, and Origins says where each
-	// came from. Both are nil unless it was rendered.
-	Params  map[string]any
-	Origins map[string]templates.Origin
+	Parameters
 
 	named bool // Why names the template
-	// template is the version, nil where it was not looked for.
-	template *templates.Template
+}
+
+// Parameters are the values that a template was rendered with. They are nil if it was not rendered.
+type Parameters struct {
+	Params map[string]any
+	// Origins has the source of each of Params.
+	Origins map[string]templates.Origin
 }
 
 // Outcome is the answer to one [Request].
 type Outcome struct {
 	Allowed bool
-	// Code is the one reason that stands for the request in metrics.
+	// Code is the reason of the whole request, for metrics.
 	Code reason.Code
-	// Message says why the pod is refused, ending in the reason code. It is empty
-	// for an allowed pod.
+	// Message says why the pod is refused, and ends in the reason code. It is empty for an allowed pod.
 	Message string
 	// Command is the command that explains a refusal, rule by rule.
 	Command string
-	// Pod is the intended pod, the one that Operations give.
-	Pod        map[string]any
-	Operations []patch.Operation
-	// PodTemplate is the pod template of the request with the values of the templates, and
-	// PodTemplateOperations are the patch to it. Both are nil unless the request has one, and the pod is
-	// allowed.
-	PodTemplate           map[string]any
-	PodTemplateOperations []patch.Operation
 	// Warnings are for the person who created the pod.
 	Warnings []string
-	// Templates are those that something concerns: they are injected, asked for, match, or
-	// are taken off one by one. A request that says Explain gets all.
+	// Templates are the templates that are injected, requested, match, or are removed by the pod's
+	// annotation. It has all templates if the request says Explain.
 	Templates []TemplateOutcome
-	// Refusals are the reasons why the pod is refused, in the order in which they
-	// were found. None for an allowed pod.
+	// Refusals are the reasons for a refusal, in the order of the steps. It is empty for an allowed pod.
 	Refusals []TemplateOutcome
-	// Recorded reports whether the pod came with a record: an earlier call changed it, or
-	// it is a copy of such a pod.
+	// Recorded is set if the pod came with a record: an earlier call changed it, or it is a copy of an injected
+	// pod.
 	Recorded bool
-	// Steps is nil unless the request says Explain.
-	Steps []policy.Step
-	// Effects has a change of the templates for each place. Kept has the values of the pod that stay. Both are
-	// nil unless the request says Explain, and the pod is allowed.
-	Effects []Effect
-	Kept    []Kept
+	Change
+	Explanation
+}
+
+// Change is the pod as the outcome changes it.
+type Change struct {
+	// Pod is the intended pod. Operations is the JSON patch that leads to it.
+	Pod        map[string]any
+	Operations []patch.Operation
+	// PodTemplate is the pod template of the request with the templates' values, and PodTemplateOperations the
+	// patch that leads to it. Both are nil if the request has no pod template, or the pod is refused.
+	PodTemplate           map[string]any
+	PodTemplateOperations []patch.Operation
 
 	writers *merge.Writers
 }
 
-// Effect is what templates do in one place of the base pod, for people and for machines.
+// Explanation is the part of an outcome that only a request with Explain gets.
+type Explanation struct {
+	Steps []policy.Step
+	// Effects has one effect for each place that templates write. It is nil for a refused pod.
+	Effects []Effect
+	// PodValues has the values of the pod that win over a template's. It is nil for a refused pod.
+	PodValues []PodValue
+}
+
+// Effect is the effect of all templates on one place of the base pod.
 type Effect struct {
 	// Path is the keyed path, as people write it.
 	Path   string       `json:"path"`
 	Effect merge.Effect `json:"effect"`
-	// Templates want it, in their order.
+	// Templates are the templates that write the value, in their order.
 	Templates []string `json:"templates"`
-	// Was is the base pod's value, Now the one that the pod has then. Nil is none.
+	// Was is the base pod's value, Now the injected pod's. Nil means none.
 	Was any `json:"was,omitempty"`
 	Now any `json:"now,omitempty"`
 }
 
-// Kept is a value of the pod that stays, where a template wants another one.
-type Kept struct {
+// PodValue is a value of the pod that wins over a template's.
+type PodValue struct {
 	// Path is the keyed path, as people write it.
 	Path     string       `json:"path"`
 	Template string       `json:"template"`
 	Why      merge.KeptBy `json:"why"`
-	// Has is the pod's value. Wants is the template's, nil if it wants none there.
+	// Has is the pod's value. Wants is the template's, nil if the template removes the value.
 	Has   any `json:"has"`
 	Wants any `json:"wants,omitempty"`
 }
 
-// Writer returns the template that wrote the place of a keyed path, or the whole around it; "" for none.
-func (o Outcome) Writer(path *podschema.Path) string { return o.writers.By(path.Segments()) }
+// Writer returns the template that wrote the value at a keyed path, or an object or list around it. It returns
+// "" if no template did.
+func (c Change) Writer(path *podschema.Path) string { return c.writers.By(path.Segments()) }
 
-// Inject answers one request. An error is Pillion's own fault, never the pod's
-// or a template's: the caller answers so that the failurePolicy decides.
+// Inject answers one request. It returns an error only for Pillion's own faults, never for the pod's or a
+// template's, so the caller lets the failurePolicy decide.
 //
-// Where the context's deadline passes before the answer is there, the pod is refused
-// ([reason.TemplateTooExpensive]). Where the context is cancelled, nobody waits for the
-// answer, and the error is [context.Canceled].
+// Inject refuses the pod with [reason.TemplateTooExpensive] if the context's deadline passes first. It returns
+// [context.Canceled] if the context is cancelled.
 func (p *Pipeline) Inject(ctx context.Context, r Request) (Outcome, error) {
 	c := p.begin(ctx, r)
 	if err := c.next("choosing the templates"); err != nil {
 		return c.end(Outcome{}, err)
 	}
-	a := c.decided()
-	out, err := c.inject(a)
+	out, err := c.inject(c.decided())
 	return c.end(out, err)
 }
 
-// decided returns the answer as far as the pod's metadata say it.
+// decided returns the part of the answer that follows from the pod's metadata.
 func (c *call) decided() (a answer) {
 	a.record, a.unreadable = record.Parse(c.request.Pod)
 	a.decision = c.decide(a.record.Base(c.request.Pod), podLabels(c.request.Pod))
 	return a
 }
 
-// Decided is a request that may inject a pod, as far as the pod's metadata say. It goes on to
-// [Pipeline.InjectDecided].
-type Decided struct {
-	// Templates is how many templates may be injected, at least 1.
+// Continuation is a request that needs the whole pod. [Pipeline.Continue] answers it.
+type Continuation struct {
+	// Templates is the number of templates that may be injected, at least 1.
 	Templates int
 
 	answer answer
 }
 
-// DecideByMetadata answers a request by the pod's metadata alone where they suffice: where
-// nothing is injected, or the pod is refused for what it asks. Then the outcome is that of
-// [Pipeline.Inject] for the whole pod, and the decision is nil. Otherwise the outcome is
-// empty. A pod that nobody wants anything in costs no more than its metadata.
-func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Decided) {
+// DecideByMetadata answers a request from the pod's metadata if nothing is injected, or if the pod's
+// annotations are refused. It then returns the outcome that [Pipeline.Inject] returns for the whole pod, and no
+// continuation. Otherwise it returns an empty outcome. So a pod without templates costs only its metadata.
+func (p *Pipeline) DecideByMetadata(r Request) (Outcome, *Continuation) {
 	c := p.begin(context.Background(), r)
 	a := c.decided()
 	if n := a.decision.Count(); n > 0 || !a.record.Empty() && c.request.RequiredHere() {
-		return Outcome{}, &Decided{Templates: max(n, 1), answer: a}
+		return Outcome{}, &Continuation{Templates: max(n, 1), answer: a}
 	}
 	return c.conclude(a), nil
 }
 
-// InjectDecided goes on with a request: r is the one that was decided, with the whole pod. Errors and the
-// end of the context are as with [Pipeline.Inject].
-func (p *Pipeline) InjectDecided(ctx context.Context, r Request, d *Decided) (Outcome, error) {
+// Continue answers the request of a continuation; r now has the whole pod. Its errors are those of
+// [Pipeline.Inject].
+func (p *Pipeline) Continue(ctx context.Context, r Request, d *Continuation) (Outcome, error) {
 	c := p.begin(ctx, r)
 	out, err := c.inject(d.answer)
 	return c.end(out, err)
 }
 
-// RequiredHere reports whether a required template selects the pod's namespace, whatever
-// the pod's labels are.
+// RequiredHere reports whether a required template selects the pod's namespace. It ignores the pod's labels.
 func (r Request) RequiredHere() bool { return r.Templates.VerifiedIn(r.Namespace) }
 
-// Asked returns what a namespace's annotation means by itself, for pods that say nothing:
-// refusals and warnings, as far as they need no pod. It injects nothing.
-func (p *Pipeline) Asked(ns templates.Namespace, set *templates.Set) Outcome {
+// DecideForNamespace returns the refusals and warnings that a namespace's annotation causes for pods without
+// annotations. It injects nothing.
+func (p *Pipeline) DecideForNamespace(ns templates.Namespace, set *templates.Set) Outcome {
 	c := p.begin(context.Background(), Request{Operation: "CREATE", Pod: map[string]any{}, Namespace: ns, Templates: set})
 	return c.conclude(answer{record: record.New(), decision: c.decide(c.request.Pod, nil)})
 }
 
-// Base returns a pod as its author wrote it, without what its record says is Pillion's. A
-// record that cannot be read hides nothing. The pod is not modified.
+// Base returns a pod without the values that its record lists. It returns the pod itself if the record is
+// malformed. It does not modify the pod.
 func (p *Pipeline) Base(pod map[string]any) map[string]any {
 	rec, err := record.Parse(pod)
 	if err != nil {
@@ -239,22 +238,20 @@ func (p *Pipeline) Base(pod map[string]any) map[string]any {
 	return rec.Base(pod)
 }
 
-// Injected returns the hash of each template that the pod's record says it was injected with. A
-// record can be forged.
+// Injected returns the hash of each template that the pod's record lists. Records can be forged.
 func (p *Pipeline) Injected(pod map[string]any) map[string]string {
 	rec, _ := record.Parse(pod) // a record that cannot be read counts as none
 	return rec.Templates
 }
 
-// call is one request on its way.
+// call is one request in progress.
 type call struct {
 	*progress
 	pipeline *Pipeline
 	request  Request
-	// updates is set for a running pod that is compared as if it was created: a validation that is false
-	// hides nothing of it.
+	// updates is set for the comparison of a running pod. Failed validations then do not end the rendering.
 	updates bool
-	// budget is what the expressions of all templates may cost together.
+	// budget bounds the cost of all templates' expressions together.
 	budget *templates.Budget
 }
 
@@ -266,25 +263,16 @@ func (p *Pipeline) begin(ctx context.Context, r Request) *call {
 	return &call{progress: p.progress(ctx), pipeline: p, request: r, budget: &templates.Budget{}}
 }
 
-// answer has what the steps say of a request. conclude combines them.
+// answer has the result of each step. conclude combines them.
 type answer struct {
 	record     record.Record
 	unreadable error
 	decision   policy.Decision
 	applied    applied
-	required   requiredResult
-	// pod, operations and written are nil for a pod that stays as it is.
-	pod        map[string]any
-	operations []patch.Operation
-	written    *record.Record
-	// failure is a refusal that no single step has: the record or the files are too large.
-	failure            []TemplateOutcome
-	warnings           []string
-	podTemplate        map[string]any
-	templateOperations []patch.Operation
+	written    written
 }
 
-// inject takes a pod from its base to the patch. Each step is a function of its own.
+// inject runs the steps from the base pod to the patch.
 func (c *call) inject(a answer) (Outcome, error) {
 	base := a.record.Base(c.request.Pod)
 	var err error
@@ -292,7 +280,7 @@ func (c *call) inject(a answer) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if !a.decision.Deny && !a.applied.refuses() && len(denied(a.decision)) == 0 {
-		if err := c.write(base, &a); err != nil {
+		if a.written, err = c.write(base, a); err != nil {
 			return Outcome{}, err
 		}
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// requiredResult is what the required templates say of a pod.
+// requiredResult is the result of comparing a pod with its required templates.
 type requiredResult struct {
 	required.Result
 	turns []turn
-	// refusals are those of templates that cannot be had, by the decision for the pod's labels.
+	// refusals are the required templates that the pod cannot get, by the decision for its labels.
 	refusals []TemplateOutcome
 }
 
@@ -29,19 +29,19 @@ func (r requiredResult) refuses() bool {
 	return len(r.refusals) > 0 || len(r.Differences) > 0 || slices.ContainsFunc(r.turns, func(t turn) bool { return t.refuses })
 }
 
-// addTo adds what is required to a pod that was brought up to date, and to its record. Where an ordinary
-// template wrote the place, too, the record keeps that one's entry.
+// addTo adds the required templates to a pod and to its record. An entry that an ordinary template has already
+// recorded stays.
 func (r requiredResult) addTo(result *apply.Result) {
 	result.Pod, result.Operations = r.Pod, append(result.Operations, r.Operations...)
-	w := &apply.Wanted{}
+	w := &apply.Target{}
 	for _, t := range r.turns {
 		w.Add(t.outcome.Name, r.Writes[t.outcome.Name])
 	}
 	w.AddTo(result.Record)
 }
 
-// requiredHere returns the templates that are required of a pod, by its labels, in order, and the refusals
-// of those that cannot be had. The decision is that for the labels of the pod that came.
+// requiredHere returns the templates that are required of a pod by its labels, in order, and the refusals of
+// those that it cannot get. The decision is the one for the labels of the original pod.
 func (c *call) requiredHere(base, pod map[string]any, decision policy.Decision) (entries []templates.Entry, refusals []TemplateOutcome) {
 	if labels := podLabels(pod); !maps.Equal(labels, podLabels(c.request.Pod)) {
 		decision = c.decide(base, labels)
@@ -59,8 +59,8 @@ func (c *call) requiredHere(base, pod map[string]any, decision policy.Decision) 
 	return entries, refusals
 }
 
-// requireHere asks what is required of a pod by its labels. A required template may set a label that
-// another one selects.
+// requireHere compares a pod with the templates that are required by its labels. It repeats the comparison if a
+// required template sets a label that another one selects.
 func (c *call) requireHere(base, pod map[string]any, decision policy.Decision, a applied) (requiredResult, error) {
 	entries, refusals := c.requiredHere(base, pod, decision)
 	for {
@@ -70,7 +70,8 @@ func (c *call) requireHere(base, pod map[string]any, decision policy.Decision, a
 		}
 		more, refused := c.requiredHere(base, r.Pod, decision)
 		more = append(more, entries...)
-		// A template that is required for the labels that came stays, though another one deselects it: so this ends.
+		// A template that is required by the original labels stays required if another one removes the label,
+		// so the loop ends.
 		all := slices.DeleteFunc(c.request.Templates.Required(), func(e templates.Entry) bool {
 			return !slices.ContainsFunc(more, func(o templates.Entry) bool { return o.Name == e.Name })
 		})
@@ -82,7 +83,7 @@ func (c *call) requireHere(base, pod map[string]any, decision policy.Decision, a
 	}
 }
 
-// require asks what required templates add to a pod, and what contradicts them. It never reads the
+// require returns the additions of the required templates to a pod, and the differences. It never reads the
 // record.
 func (c *call) require(base, pod map[string]any, entries []templates.Entry, a applied) (requiredResult, error) {
 	r := requiredResult{Result: required.Result{Pod: pod}, turns: make([]turn, len(entries))}
@@ -97,28 +98,28 @@ func (c *call) require(base, pod map[string]any, entries []templates.Entry, a ap
 		own[i] = c.request.Templates.Own(entry, c.request.Now)
 		entries[i].Template = c.versionInForce(entry, pod)
 	}
-	isSidecar := a.sidecars.areOfCluster(func() (map[string]any, error) {
-		// The ordinary templates alone made this pod of the base pod: there a name is enough.
+	isSidecar := a.sidecars.isOfCluster(func() (map[string]any, error) {
+		// The ordinary templates alone changed this pod, so their sidecars are recognized by name.
 		all := c.requiredTemplates(base, entries, make([]turn, len(entries)), a.sidecars.isNamed)
-		result, err := required.Required(c.ctx, base, a.pod, all, own, a.writers)
+		result, err := required.Required(c.ctx, merge.State{Base: base, Pod: a.pod, Writers: a.writers}, all, own)
 		return result.Pod, err
 	})
-	result, err := required.Required(c.ctx, base, pod, c.requiredTemplates(base, entries, r.turns, isSidecar), own, a.writers)
+	result, err := required.Required(c.ctx, merge.State{Base: base, Pod: pod, Writers: a.writers}, c.requiredTemplates(base, entries, r.turns, isSidecar), own)
 	if err != nil {
 		code, ok := mergeCode(err)
 		if !ok {
 			return r, err
 		}
 		// The template cannot be merged into the pod. The error names it.
-		r.refusals = append(r.refusals, TemplateOutcome{Code: code, Why: err.Error(), Asked: true, named: true})
+		r.refusals = append(r.refusals, TemplateOutcome{Code: code, Why: err.Error(), Requested: true, named: true})
 		return r, nil
 	}
 	r.Result = result
 	return r, nil
 }
 
-// requiredTemplates returns templates for [required.Required], which note their turns. IsSidecar reports
-// whether a container is a sidecar of a template that is not required.
+// requiredTemplates returns the templates for [required.Required], which store their turns in turns. isSidecar
+// reports whether a container is a sidecar of a template that is not required.
 func (c *call) requiredTemplates(base map[string]any, entries []templates.Entry, turns []turn, isSidecar func(map[string]any) bool) []required.Template {
 	rendered := map[string]bool{} // the sidecars of required templates
 	in := templates.Input{Author: base, Namespace: c.request.Namespace, IgnoreValidations: c.updates, Budget: c.budget, Sidecar: func(container map[string]any) bool {
@@ -139,7 +140,7 @@ func (c *call) requiredTemplates(base map[string]any, entries []templates.Entry,
 	return all
 }
 
-// renderingOf returns what a version of a required template renders, and what it leaves to others.
+// renderingOf returns the fragment of a required template, with the changes by others that it allows.
 func renderingOf(version *templates.Template, f *fragment.Node) required.Rendering {
 	return required.Rendering{Fragment: f, KeepPodResources: version.Spec().PodResources == v1alpha1.PodResourcesKeep, Allowed: version.Verify()}
 }
@@ -151,7 +152,7 @@ func (c *call) renderRequired(entry templates.Entry, in templates.Input) (turn, 
 		return turn{}, err
 	}
 	if t.outcome.Code == reason.OtherSystem {
-		t.refuses, t.outcome.Asked, t.sentences = true, true, nil
+		t.refuses, t.outcome.Requested, t.sentences = true, true, nil
 		t.outcome.Why += "; it is required here: ask the cluster's admin for a template that serves this system or exempts it"
 	}
 	if rendered != nil {
@@ -160,9 +161,9 @@ func (c *call) renderRequired(entry templates.Entry, in templates.Input) (turn, 
 	return t, nil
 }
 
-// versionInForce returns the version of a required template that counts for a pod. One that came into force
-// within the last minute counts beside the one before it, for a pod that carries that one's hash: so
-// an edit refuses no pod that is being created.
+// versionInForce returns the version of a required template for a pod. During [templates.EditGrace] after an edit,
+// a pod with the hash label of the earlier version gets that version. So an edit refuses no pod that is being
+// created.
 func (c *call) versionInForce(entry templates.Entry, pod map[string]any) *templates.Template {
 	before := entry.Before(c.request.Now)
 	if before == nil {
@@ -174,17 +175,18 @@ func (c *call) versionInForce(entry templates.Entry, pod map[string]any) *templa
 	return entry.Template
 }
 
-// conclusion says of a required template whether it gave the pod something, and what contradicts it.
+// conclusion completes the turn of a required template: Injected with its writes, or Conflict with the
+// differences.
 func (c *call) conclusion(t turn, r required.Result, rec record.Record) turn {
 	if t.refuses {
 		return t
 	}
 	name := t.outcome.Name
-	wrong := c.sentence(name, r.Differences, rec)
+	wrong := c.differenceSentence(name, r.Differences, rec)
 	switch {
 	case wrong != "":
 		t.outcome.Code, t.outcome.Why, t.refuses = reason.Conflict, wrong, true
-		t.outcome.Asked = true
+		t.outcome.Requested = true
 		t.steps = c.step(t.steps, name, t.outcome.Why, string(t.outcome.Code))
 	case t.fragment != nil:
 		t.writes = r.Writes[name]
@@ -197,26 +199,26 @@ func (c *call) conclusion(t turn, r required.Result, rec record.Record) turn {
 
 func (s sidecars) isNamed(container map[string]any) bool { return s.cluster[nameOf(container)] != nil }
 
-// areOfCluster returns a function that reports whether a container is a sidecar of which templates of the cluster
-// made all in this request: neither a borrowed name is enough, nor a borrowed image. Completed returns the
-// pod of which they did, with what the required templates add to it: that they may have done already.
-func (s sidecars) areOfCluster(completed func() (map[string]any, error)) func(map[string]any) bool {
+// isOfCluster returns a function that reports whether a container is a sidecar that templates of the cluster
+// made alone in this request. A copied name or image is not enough. Completed returns the pod that these
+// templates make, with the additions of the required templates.
+func (s sidecars) isOfCluster(completed func() (map[string]any, error)) func(map[string]any) bool {
 	t := podschema.At("spec.containers[]")
 	completed = sync.OnceValues(completed)
 	return func(container map[string]any) bool {
 		made := s.cluster[nameOf(container)]
-		if made == nil || podschema.Equal(t, sealed(made), sealed(container)) {
+		if made == nil || podschema.Equal(t, privilegesOf(made), privilegesOf(container)) {
 			return made != nil
 		}
 		pod, err := completed()
 		return err == nil && slices.ContainsFunc(slices.Concat(itemsOf(pod, "initContainers"), itemsOf(pod, "containers")), func(c map[string]any) bool {
-			return nameOf(c) == nameOf(container) && podschema.Equal(t, sealed(c), sealed(container))
+			return nameOf(c) == nameOf(container) && podschema.Equal(t, privilegesOf(c), privilegesOf(container))
 		})
 	}
 }
 
-// sealed returns a container without what the API server sets in it, and what gives it no rights.
-func sealed(container map[string]any) map[string]any {
+// privilegesOf returns a container without the fields that the API server sets and the fields that grant no rights.
+func privilegesOf(container map[string]any) map[string]any {
 	container = maps.Clone(container)
 	for _, name := range []string{"imagePullPolicy", "ports", "resources"} {
 		delete(container, name)
@@ -237,5 +239,5 @@ func denied(d policy.Decision) []TemplateOutcome {
 }
 
 func excluded(o policy.Exclusion) TemplateOutcome {
-	return TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Exception: o.Exception, Asked: o.Asked, named: o.Code == reason.UnknownTemplate}
+	return TemplateOutcome{Name: o.Template, Code: o.Code, Why: o.Why, Exception: o.Exception, Requested: o.Requested, named: o.Code == reason.UnknownTemplate}
 }

@@ -211,8 +211,8 @@ func TestAVerifiedPodHasAllThatIsRequired(t *testing.T) {
 			mapOf(rest["metadata"])["annotations"] = annotations
 		}
 		again, err := NewPipeline(Config{}).Inject(context.Background(), Request{Operation: "CREATE", Pod: rest, Namespace: templates.Namespace{Name: "shop"}, Templates: twins(t, set), Explain: true})
-		if err != nil || !again.Allowed || len(again.Kept) > 0 {
-			t.Fatalf("%v %s %+v\n%s", err, again.Message, again.Kept, podschema.Encode(pod))
+		if err != nil || !again.Allowed || len(again.PodValues) > 0 {
+			t.Fatalf("%v %s %+v\n%s", err, again.Message, again.PodValues, podschema.Encode(pod))
 		}
 		left, made := withoutOwn(set, again.Pod)
 		if a, b := bare(rest), bare(left); a != b {

@@ -10,10 +10,10 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// MergeAlone merges what a template rendered into a pod without other templates. Its error is a
-// [*merge.Conflict], a [*ports.Clash], or that of a merge.
+// MergeAlone merges a rendered template into a pod without other templates. It returns a [*merge.Conflict], a
+// [*ports.Clash], or an error of [merge.Merge].
 func MergeAlone(t *templates.Template, pod map[string]any, rendered *templates.Rendered) (map[string]any, error) {
-	result, err := merge.Merge(context.Background(), pod, pod, rendered.Fragment, nil, mergeTemplate(TemplateOutcome{Name: t.Name(), template: t}))
+	result, err := merge.Merge(context.Background(), merge.State{Base: pod, Pod: pod}, rendered.Fragment, mergeTemplate(TemplateOutcome{Name: t.Name(), Version: Version{template: t}}))
 	switch {
 	case err != nil:
 		return nil, err
@@ -26,9 +26,9 @@ func MergeAlone(t *templates.Template, pod map[string]any, rendered *templates.R
 	return result.Pod, nil
 }
 
-// CheckRequired reports an error for a required template whose rendering changes when the pod already has
-// it: no pod with it could be verified. The pods are the template's samples. One that the template
-// cannot be rendered for, or merged into, tells nothing.
+// CheckRequired reports an error if a required template renders differently for a pod that already has it,
+// because such a pod could never be verified. It tries the template's sample pods, and skips a sample that the
+// template cannot be rendered for or merged into.
 func CheckRequired(t *templates.Template) error {
 	if !t.Spec().Required {
 		return nil
@@ -45,16 +45,16 @@ func CheckRequired(t *templates.Template) error {
 		}
 		all := []required.Template{{Name: t.Name(), Render: render}}
 		own := []required.Own{templates.Entry{Template: t}.Own()}
-		once, err := required.Required(context.Background(), sample.Pod, sample.Pod, all, own, nil)
+		once, err := required.Required(context.Background(), merge.State{Base: sample.Pod, Pod: sample.Pod}, all, own)
 		if err != nil || len(once.Differences) > 0 {
 			continue
 		}
-		twice, err := required.Required(context.Background(), sample.Pod, once.Pod, all, own, nil)
+		twice, err := required.Required(context.Background(), merge.State{Base: sample.Pod, Pod: once.Pod}, all, own)
 		if err != nil {
-			return fmt.Errorf("it fails for %s that has it already: %w", sample.Name, err)
+			return fmt.Errorf("it fails for %s that already has it: %w", sample.Name, err)
 		}
 		for _, d := range append(twice.Missing, twice.Differences...) {
-			return fmt.Errorf("rendered for %s that has it already, it says something else: %s; a required template has to say the same, or no pod could be verified", sample.Name, d)
+			return fmt.Errorf("it renders differently for %s that already has it: %s; a required template must render the same again, or no pod could be verified", sample.Name, d)
 		}
 	}
 	return nil

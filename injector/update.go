@@ -13,16 +13,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// An update of a running pod may add no difference: a difference counts if [required.Required] finds it in the
+// An update of a running pod may add no difference. A difference counts if [required.Required] finds it in the
 // new pod and not in the old one, and if the update changes the value.
 //
-// A container with a name of a version in force stays as rendered, or as spec.verify accepts. That holds also
-// where the template does not render it for the pod as it is now: an update could bring that about. No new
-// ephemeral container enters such a container, or mounts the template's volumes.
+// A container with a name of a version in force stays as rendered, or as spec.verify allows, even if the
+// template does not render it for the pod as it is now: an update could cause that. No new ephemeral container
+// may enter such a container, or mount the template's volumes.
 
-// wrongInUpdate judges an update by what of a pod can still change: images, with the subresource resize
+// verifyUpdate verifies an update by the fields that can still change: images, with the subresource resize
 // resources, and with ephemeralcontainers new containers.
-func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
+func (c *call) verifyUpdate() ([]TemplateOutcome, error) {
 	r := c.request
 	if slices.Contains(c.config.ExcludedNamespaces, r.Namespace.Name) || c.pipeline.disabled(r.Namespace) {
 		return nil, nil
@@ -33,7 +33,7 @@ func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
 		return nil, nil
 	}
 	if r.Subresource == "ephemeralcontainers" {
-		return c.entered(changed), nil
+		return c.verifyEphemeral(changed), nil
 	}
 	entries := c.requiredOfUpdated()
 	before, err := c.requireOfUpdated(r.Old, entries)
@@ -49,25 +49,25 @@ func (c *call) wrongInUpdate() ([]TemplateOutcome, error) {
 		entry, _ := r.Templates.Get(t.Name)
 		own := r.Templates.Own(entry, r.Now)
 		others := resized || slices.ContainsFunc(changed, func(one container) bool { return !own.Named(nameOf(one.value)) })
-		return judgedAlready(before, after, t) || t.Code != reason.RequiredMissing && !others // [call.named] judges the template's own
+		return isRefusedBefore(before, after, t) || t.Code != reason.RequiredMissing && !others // [call.verifyNamed] handles the template's own
 	})
 	for _, e := range r.Templates.Required() {
 		if !c.requiredIn(e) {
 			continue
 		}
-		wrong := c.named(e, changed, after)
+		wrong := c.verifyNamed(e, changed, after)
 		if e.Template == nil && slices.ContainsFunc(entries, func(o templates.Entry) bool { return o.Name == e.Name }) {
 			wrong = append(wrong, fmt.Sprintf("it is required here, but no good version of it is known: %v", e.Err))
 		}
 		if len(wrong) > 0 {
-			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Asked: true, Why: strings.Join(wrong, "; ")})
+			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Requested: true, Why: strings.Join(wrong, "; ")})
 		}
 	}
 	return refusals, nil
 }
 
-// requiredOfUpdated returns the templates that are required of a running pod: those that select it by its
-// labels, before or after the update, and those with a container in it. No update takes a container out.
+// requiredOfUpdated returns the templates that are required of a running pod: those that select its labels
+// before or after the update, and those with a container in it, because no update can remove a container.
 func (c *call) requiredOfUpdated() []templates.Entry {
 	r := c.request
 	var entries []templates.Entry
@@ -79,7 +79,7 @@ func (c *call) requiredOfUpdated() []templates.Entry {
 		has := func(list string) bool {
 			return slices.ContainsFunc(itemsOf(r.Pod, list), func(c map[string]any) bool { return own.Container(list, nameOf(c)) })
 		}
-		selected := (selects(e, podLabels(r.Pod)) || selects(e, podLabels(r.Old))) && !exceptedWhenMade(e, r)
+		selected := (selects(e, podLabels(r.Pod)) || selects(e, podLabels(r.Old))) && !wasExcepted(e, r)
 		if selected || has("containers") || has("initContainers") {
 			entries = append(entries, e)
 		}
@@ -87,12 +87,12 @@ func (c *call) requiredOfUpdated() []templates.Entry {
 	return entries
 }
 
-// exceptedWhenMade reports whether an exception that selects the pod had not ended when the pod was
-// created. Such a pod may run without the template, and may be updated after the end as well. A pod
-// that has containers of the template is held by their names: to set a label that an exception
-// selects gains nothing.
-func exceptedWhenMade(e templates.Entry, r Request) bool {
-	// API servers let nobody change the time, and the old pod may be known in part.
+// wasExcepted reports whether an exception that selects the pod was in force when the pod was created. Such a
+// pod may run without the template, and may still be updated after the exception ended. A pod that has
+// containers of the template is recognized by their names, so setting a label that an exception selects does
+// not help.
+func wasExcepted(e templates.Entry, r Request) bool {
+	// API servers do not let users change the creation time, and the old pod may be incomplete.
 	metadata, _ := r.Pod["metadata"].(map[string]any)
 	text, _ := metadata["creationTimestamp"].(string)
 	created, err := time.Parse(time.RFC3339, text)
@@ -100,11 +100,11 @@ func exceptedWhenMade(e templates.Entry, r Request) bool {
 	return err == nil && exception != nil && !exception.Ended(created)
 }
 
-// requireOfUpdated asks what is required of a running pod.
+// requireOfUpdated compares a running pod with its required templates.
 func (c *call) requireOfUpdated(pod map[string]any, entries []templates.Entry) (requiredResult, error) {
 	creation := *c
 	creation.request.Operation, creation.request.Subresource, creation.updates = "CREATE", "", true
-	base, _, a, err := creation.before(pod)
+	base, _, a, err := creation.applyOrdinary(pod)
 	if err != nil {
 		return requiredResult{}, err
 	}
@@ -112,9 +112,9 @@ func (c *call) requireOfUpdated(pod map[string]any, entries []templates.Entry) (
 	return creation.require(base, pod, good, a)
 }
 
-// judgedAlready reports whether a required template refuses the pod before the update for the same: its
-// validations, or its system. Where it fails, nobody can tell what it would say, and no update passes.
-func judgedAlready(before, after requiredResult, t TemplateOutcome) bool {
+// isRefusedBefore reports whether a required template refuses the pod before the update for the same reason: its
+// validations, or the operating system. It reports false for a template that fails, so no update passes then.
+func isRefusedBefore(before, after requiredResult, t TemplateOutcome) bool {
 	was := before.turn(t.Name)
 	switch t.Code {
 	case reason.ValidationFailed:
@@ -125,7 +125,7 @@ func judgedAlready(before, after requiredResult, t TemplateOutcome) bool {
 	return false
 }
 
-// turn returns the turn of a template, the zero turn for none.
+// turn returns the turn of a template, a zero turn for none.
 func (r requiredResult) turn(template string) turn {
 	if i := slices.IndexFunc(r.turns, func(t turn) bool { return t.outcome.Name == template }); i >= 0 {
 		return r.turns[i]
@@ -133,8 +133,7 @@ func (r requiredResult) turn(template string) turn {
 	return turn{}
 }
 
-// added returns the differences of the new pod that the old one does not have, where the update changes the
-// value.
+// added returns the differences of the new pod that the old one lacks and that the update causes.
 func (c *call) added(before, after requiredResult, changed []container) []required.Difference {
 	old := map[string]bool{}
 	for _, d := range slices.Concat(before.Differences, before.Missing) {
@@ -152,7 +151,7 @@ func (c *call) added(before, after requiredResult, changed []container) []requir
 	return added
 }
 
-// isNamed reports whether [call.named] judges the difference.
+// isNamed reports whether [call.verifyNamed] handles the difference.
 func (c *call) isNamed(path *podschema.Path, own templates.Own, changed []container) bool {
 	field := "image"
 	if c.request.Subresource == "resize" {
@@ -173,9 +172,8 @@ func isPodResources(path *podschema.Path) bool {
 	return false
 }
 
-// changes reports whether the update changes the value at a place, or nothing stands there. What a template
-// renders may depend on an image that an honest update changes: then the value that stays is no
-// difference of the update.
+// changes reports whether the update changes the value at a place, or removes it. A template's rendering may
+// depend on an image that the update changes. The update is not to blame for values that it leaves alone.
 func (c *call) changes(path *podschema.Path) bool {
 	now := podschema.LookUp(c.request.Pod, path.Segments())
 	return now == nil || !podschema.Equal(nil, podschema.LookUp(c.request.Old, path.Segments()), now)
@@ -213,9 +211,9 @@ func changedContainers(r Request) []container {
 	return changed
 }
 
-// entered finds new ephemeral containers that enter a required sidecar: they share its processes, or its
-// files, and so can change what it does.
-func (c *call) entered(changed []container) []TemplateOutcome {
+// verifyEphemeral refuses new ephemeral containers that enter a required sidecar: they share its processes or its
+// files, and could change its behaviour.
+func (c *call) verifyEphemeral(changed []container) []TemplateOutcome {
 	var refusals []TemplateOutcome
 	for _, e := range c.request.Templates.Required() {
 		if !c.requiredIn(e) {
@@ -236,7 +234,7 @@ func (c *call) entered(changed []container) []TemplateOutcome {
 			}
 		}
 		if len(wrong) > 0 {
-			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Asked: true, Why: strings.Join(wrong, "; ")})
+			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Requested: true, Why: strings.Join(wrong, "; ")})
 		}
 	}
 	return refusals
@@ -249,9 +247,9 @@ func verifyOf(e templates.Entry) templates.Verify {
 	return e.Template.Verify()
 }
 
-// named compares changed containers of a name that the template has with what it renders. If it fails, or does
-// not render the container, only what spec.verify accepts will do.
-func (c *call) named(e templates.Entry, changed []container, after requiredResult) []string {
+// verifyNamed compares changed containers with the rendering of the template that owns their names. If the template
+// fails or does not render the container, only values that spec.verify allows are accepted.
+func (c *call) verifyNamed(e templates.Entry, changed []container, after requiredResult) []string {
 	own, verify := c.request.Templates.Own(e, c.request.Now), verifyOf(e)
 	t := after.turn(e.Name)
 	if t.outcome.template != nil {

@@ -24,25 +24,22 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// ClusterSource begins the [Options.Source] of an object of the cluster; the object's
-// name follows. Errors of such a manifest name no lines, because its author has
-// another text.
+// ClusterSource begins the [Options.Source] of an object of the cluster; the object's name follows. Errors in
+// such a manifest have no lines, because its author has another text.
 const ClusterSource = "SidecarTemplate/"
 
-// Options say how to compile a manifest.
+// Options are the settings of [Compile].
 type Options struct {
-	// Values are the installer's values, which expressions read as values. They are
-	// JSON, and are copied.
+	// Values are the installer's values, which expressions read as values. They are JSON, and are copied.
 	Values map[string]any
-	// ForeignSidecars are names of containers that other injectors put into pods. $each: App
-	// and Init leave them out, except in a required template. Default, for nil:
-	// [DefaultForeignSidecars].
+	// ForeignSidecars are names of containers that other injectors add to pods. $each: App and Init leave them
+	// out, except in a required template. Default, for nil: [DefaultForeignSidecars].
 	ForeignSidecars []string
-	// Source stands in errors: a file, or ClusterSource and the object's name.
+	// Source names the manifest in errors: a file, or ClusterSource and the object's name.
 	Source string
 	// FirstLine is the file's line at which the manifest begins. Default 1.
 	FirstLine int
-	// Check says what else is wrong with a template that compiles. Nil checks nothing.
+	// Check returns a further mistake of a template that compiles, or nil. A nil Check checks nothing.
 	Check func(*Template) error
 }
 
@@ -51,27 +48,35 @@ type Template struct {
 	name, hash string
 	spec       v1alpha1.SidecarTemplateSpec
 	scope      Scope
+	demand
+	program
+	verify Verify
+	// canary is nil for a stable template.
+	canary *canary
+}
 
+// demand has the compiled selectors of a template.
+type demand struct {
 	availableTo, matchNamespace, matchPod labels.Selector
 	exceptions                            Exceptions
-	verify                                Verify
+}
 
+// program is the part of a template that is rendered.
+type program struct {
 	parameters  *param.Set
 	names       *expression.Names
 	conditions  []*expression.Expression
 	validations []validation
-	// tree is the fragment as it is written.
+	// tree is the fragment's syntax tree.
 	tree node
-	// foreign are the containers that are not the app's for $each.
+	// foreign has the names of containers that $each does not count as the app's.
 	foreign sets.Set[string]
 	files   []file
-	// reservedLine is the line of metadata.labels and metadata.annotations.
+	// reservedLine has the lines of metadata.labels and metadata.annotations in the manifest.
 	reservedLine map[string]int
-	// canary is nil for a template that is none.
-	canary *canary
 }
 
-// compiler compiles one manifest and gathers what is wrong with it.
+// compiler compiles one manifest and collects its problems and warnings.
 type compiler struct {
 	source   *manifest.Source
 	problems []Problem
@@ -96,7 +101,7 @@ func Compile(text []byte, o Options) (*Template, []Warning, error) {
 	return compileObject(object, err, source, o)
 }
 
-// compileObject compiles a manifest that was read, or could not be read.
+// compileObject compiles a decoded manifest, or reports why it is unreadable.
 func compileObject(object map[string]any, unreadable error, source *manifest.Source, o Options) (*Template, []Warning, error) {
 	c := &compiler{source: source}
 	t := &Template{}
@@ -115,12 +120,12 @@ func compileObject(object map[string]any, unreadable error, source *manifest.Sou
 	return t, c.warnings, nil
 }
 
-// broken returns what is known of a template with problems, if its spec was read.
+// broken returns the selectors of a template with problems, or nil if its spec cannot be read.
 func (c *compiler) broken(t *Template) *Template {
 	if c.spec == nil || t.availableTo == nil {
 		return nil
 	}
-	b := t.demand()
+	b := t.selecting()
 	b.spec.Required, b.spec.Canary, b.spec.Inject = t.spec.Required && !t.scope.Namespaced, t.spec.Canary, t.spec.Inject
 	if c.hasProblemIn("spec.match") {
 		b.spec.Match = nil
@@ -131,15 +136,15 @@ func (c *compiler) broken(t *Template) *Template {
 	return b
 }
 
-// demand returns a template that says which pods want this one, and nothing else.
-func (t *Template) demand() *Template {
+// selecting returns a template that only selects: it has the selectors of this one, and no fragment.
+func (t *Template) selecting() *Template {
 	return &Template{
-		availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod,
-		spec: v1alpha1.SidecarTemplateSpec{Match: t.spec.Match, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError},
+		demand: demand{availableTo: t.availableTo, matchNamespace: t.matchNamespace, matchPod: t.matchPod},
+		spec:   v1alpha1.SidecarTemplateSpec{Match: t.spec.Match, InjectByDefault: t.spec.InjectByDefault, Suspend: t.spec.Suspend, OnError: t.spec.OnError},
 	}
 }
 
-// hasProblemIn reports whether something is wrong at a field or inside it.
+// hasProblemIn reports whether there is a problem at a field or inside it.
 func (c *compiler) hasProblemIn(field string) bool {
 	return slices.ContainsFunc(c.problems, func(p Problem) bool {
 		rest, ok := strings.CutPrefix(p.Path, field)
@@ -172,7 +177,7 @@ func (c *compiler) textPlace(at *manifest.Path, text string, offset int) express
 	return expression.Place{At: at, Line: c.source.TextLine(at, text, offset)}
 }
 
-// unreadable reports that the text is no manifest at all.
+// unreadable reports that the text is not a manifest.
 func (c *compiler) unreadable(err error) {
 	line := 0
 	var located *manifest.Error
@@ -200,7 +205,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 	c.spec = &t.spec
 	if t.scope.Namespaced {
 		c.namespacedFields(object["spec"], specAt)
-		o.Values = nil // who writes such a template need not see them
+		o.Values = nil // the template's author need not be allowed to see them
 	}
 	t.foreign = foreignSidecars(o, t.spec.Required)
 	values, err := canonical(o.Values)
@@ -225,7 +230,7 @@ func (c *compiler) compile(object map[string]any, t *Template, o Options) {
 		return
 	}
 	c.unused(t, specAt.Field("parameters"))
-	t.hash = hashOf(t.spec, valuesRead(values, c.env.Values()), t.minding())
+	t.hash = hashOf(t.spec, valuesRead(values, c.env.Values()), t.foreignSidecarsRead())
 	if t.probe(c); len(c.problems) > 0 || o.Check == nil {
 		return
 	}
@@ -270,8 +275,7 @@ func shownAny(v any) string {
 	return show.Kind(v)
 }
 
-// decodeSpec reads what fits of the spec, reports the rest, and fills in the
-// defaults.
+// decodeSpec decodes the spec, reports the fields that do not fit, and sets the defaults.
 func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *manifest.Path) error {
 	if raw == nil {
 		c.problem(at, "is missing")
@@ -298,7 +302,7 @@ func (c *compiler) decodeSpec(raw any, spec *v1alpha1.SidecarTemplateSpec, at *m
 	return nil
 }
 
-// rules checks the policies, and what one field of the spec says about another.
+// rules checks the policies, and fields that depend on each other.
 func (c *compiler) rules(at *manifest.Path) {
 	policy := func(field, got string, allowed ...string) {
 		if !slices.Contains(allowed, got) {
@@ -382,8 +386,8 @@ func (c *compiler) namespaceSelector(t *Template, s *metav1.LabelSelector, at *m
 	return selector
 }
 
-// podSelector compiles a selector of pods. Templates do not see the labels that Pillion puts on
-// injected pods, so such a selector would never match.
+// podSelector compiles a selector of pods. Templates do not see Pillion's labels on injected pods, so a
+// selector by one would never match.
 func (c *compiler) podSelector(t *Template, s *metav1.LabelSelector, at *manifest.Path) labels.Selector {
 	selector := c.selector(s, at)
 	requirements, _ := selector.Requirements()
@@ -395,7 +399,7 @@ func (c *compiler) podSelector(t *Template, s *metav1.LabelSelector, at *manifes
 	return selector
 }
 
-// selector compiles a selector. One that is absent selects everything.
+// selector compiles a selector. A nil selector selects everything.
 func (c *compiler) selector(s *metav1.LabelSelector, at *manifest.Path) labels.Selector {
 	if s == nil {
 		return labels.Everything()
@@ -424,7 +428,7 @@ func (c *compiler) parameters(t *Template, values map[string]any, at *manifest.P
 	t.spec.Parameters = t.parameters.Declarations()
 }
 
-// expressions compiles everything that holds CEL.
+// expressions compiles all CEL expressions.
 func (c *compiler) expressions(t *Template, values map[string]any, at *manifest.Path) {
 	var err error
 	c.env, err = expression.NewEnvironment(expression.Template{
@@ -488,8 +492,7 @@ func (c *compiler) validations(t *Template, at *manifest.Path) {
 	}
 }
 
-// rule compiles the expression of a condition or a validation, which have names that
-// tell them apart. It reports false if there is no expression.
+// rule compiles the expression of a named condition or validation. It reports false if there is no expression.
 func (c *compiler) rule(kind, name, source string, at *manifest.Path, seen map[string]bool) (*expression.Expression, bool) {
 	switch {
 	case name == "":
@@ -534,9 +537,8 @@ func (c *compiler) unused(t *Template, at *manifest.Path) {
 // Name returns the template's name.
 func (t *Template) Name() string { return t.name }
 
-// Hash returns 16 hex digits that stand for what rendering reads: the spec without
-// descriptions and examples, its defaults filled in, and the installer's values that its
-// expressions name.
+// Hash returns 16 hex digits that identify the rendering: the spec with its defaults and without descriptions
+// and examples, and the installer's values that its expressions read.
 func (t *Template) Hash() string { return t.hash }
 
 // Order returns the template's place among others: lower first.
@@ -545,16 +547,16 @@ func (t *Template) Order() int { return int(t.spec.Order) }
 // Spec returns the spec with its defaults filled in. The caller must not change it.
 func (t *Template) Spec() *v1alpha1.SidecarTemplateSpec { return &t.spec }
 
-// Match returns the selectors of the pods that get the template without asking. Both
-// must match. ok is false if the template has no match.
+// Match returns the selectors of the pods that get the template without a request. Both must match. ok is false
+// if the template has no match.
 func (t *Template) Match() (namespace, pod labels.Selector, ok bool) {
 	return t.matchNamespace, t.matchPod, t.spec.Match != nil
 }
 
-// AvailableTo reports whether a namespace with these labels may ask for the template.
+// AvailableTo reports whether a namespace with these labels may request the template.
 func (t *Template) AvailableTo(namespaceLabels map[string]string) bool {
 	return t.availableTo.Matches(labels.Set(namespaceLabels))
 }
 
-// Parameters returns what teams may set, in the manifest's order.
+// Parameters returns the template's parameters, in the manifest's order.
 func (t *Template) Parameters() []Parameter { return t.parameters.Parameters() }

@@ -14,14 +14,14 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// isDirective reports whether a key of the manifest is a directive's, and not text
-// that begins with an expression.
+// isDirective reports whether a key of the manifest is that of a directive, and not a text that begins with an
+// expression.
 func isDirective(key string) bool {
 	return directive.Is(key) && !strings.HasPrefix(key, "${") && !strings.HasPrefix(key, "$${")
 }
 
-// directives compiles the object's $if and the directives that are for the merge into m. The object's list has
-// taken $for and $each.
+// directives compiles the object's $if and the merge's directives into m. The list has already removed $for and
+// $each.
 func (c *compiler) directives(m *mapping, v map[string]any, h here) {
 	forMerge := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(v)) {

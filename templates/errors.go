@@ -9,18 +9,16 @@ import (
 
 // Problem is one mistake in a manifest.
 type Problem struct {
-	// Path leads to it, as in spec.inject.spec.containers[0].image. Empty for the
-	// manifest as a whole.
+	// Path is the path of the mistake, such as spec.inject.spec.containers[0].image. Empty for the manifest as
+	// a whole.
 	Path string
-	// Line is its line in the file, from 1. 0 when it is not known, as for
-	// objects of the cluster.
+	// Line is its line in the file, from 1. It is 0 if unknown, as for objects of the cluster.
 	Line int
-	// Message says what is wrong and what is allowed.
+	// Message describes the mistake and the allowed values.
 	Message string
 }
 
-// CompileError is why a manifest cannot be used. It holds every problem, in the
-// order of the file's lines.
+// CompileError has all mistakes of a manifest that cannot be used, in the order of the file's lines.
 type CompileError struct {
 	// Source is [Options.Source].
 	Source string
@@ -30,10 +28,9 @@ type CompileError struct {
 	Scope Scope
 	// Problems has at least one problem.
 	Problems []Problem
-	// Broken is the template as far as its spec could be read, or nil. It says which pods want
-	// the template, so that they do not silently go without it, and cannot be rendered. It has no
-	// match if some part of spec.match cannot be read: the rest would select more pods than the
-	// author meant, often all of the cluster.
+	// Broken has the selectors of the template as far as its spec could be read, or is nil. With it, pods that
+	// want the template are refused and do not silently go without it. It has no match if a part of spec.match
+	// cannot be read: the rest would select more pods than the author meant, often all of the cluster.
 	Broken *Template
 }
 
@@ -47,8 +44,7 @@ func (e *CompileError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Warning is a part of a manifest that is allowed, and that its author probably did
-// not mean.
+// Warning is a part of a manifest that is allowed but probably a mistake.
 type Warning struct {
 	// Source and Template are as in [CompileError].
 	Source, Template string
@@ -82,25 +78,25 @@ func located(source, template, at string, line int, message string) string {
 	return b.String()
 }
 
-// RenderError means that an expression fails for a pod, gives what the pod's schema does not
-// take there, or that rendering goes over a bound.
+// RenderError means that an expression fails for a pod, that its value does not fit the pod's schema, or that
+// rendering exceeds a bound.
 type RenderError struct {
 	Template string
-	// Path and Line lead to the expression in the manifest, as in [Problem]. Empty for the
-	// fragment as a whole.
+	// Path and Line are those of the expression in the manifest, as in [Problem]. Empty for the fragment as a
+	// whole.
 	Path string
 	Line int
-	// Message says what happened, or names the bound, without control characters.
+	// Message describes the failure, or names the bound, without control characters.
 	Message string
 	// TooExpensive is set for a bound of templates/expression.
 	TooExpensive bool
 }
 
-// Error returns the template, the path and what happened.
+// Error returns the template, the path and the failure.
 func (e *RenderError) Error() string {
 	return located("", e.Template, e.Path, 0, e.Message)
 }
 
-// ErrNoExample is the error inside of what [Template.RenderExample] returns for a
-// template with a required parameter that nothing gives a value. Compile warns of it.
+// ErrNoExample is wrapped by the error of [Template.RenderExample] for a template with a required parameter
+// that has no value. Compile warns of it.
 var ErrNoExample = param.ErrNoExample

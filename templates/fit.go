@@ -15,8 +15,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// fit returns v as a value of the type t, which is nil for a field that this
-// build does not know. Nil leaves the field out. Its error is a [*misfit].
+// fit converts v to the type t, which is nil for an unknown field. It returns nil for a field to leave out. Its
+// error is a [*misfit].
 func (t *Template) fit(v any, typ *podschema.Type) (any, error) {
 	m, isObject := v.(map[string]any)
 	l, isList := v.([]any)
@@ -107,17 +107,17 @@ func fitScalar(v any, t *podschema.Type) (any, error) {
 
 // misfit is a value that a pod cannot have.
 type misfit struct {
-	// gives says what is wrong. It is empty for a value of the wrong kind.
+	// gives describes the value. It is empty for a value of the wrong kind.
 	gives string
-	// value is one of the wrong kind, and want the type that it should have.
+	// value is a value of the wrong kind, want the expected type.
 	value any
 	want  *podschema.Type
-	// in has what the value is in, from the inside to the outside. It is empty for all of what
-	// an expression gives.
+	// in has the containers of the value, from the innermost to the outermost. It is empty for the whole value
+	// of an expression.
 	in []string
 }
 
-// within says of a misfit what it is in.
+// within adds a container of the value to a misfit.
 func within(what string, err error) error {
 	var wrong *misfit
 	if errors.As(err, &wrong) {

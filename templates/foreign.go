@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// defaultForeignSidecars are the containers that well-known injectors and operators put
-// into pods, by the names that they have there.
+// defaultForeignSidecars are the names of the containers that well-known injectors and operators add to pods.
 var defaultForeignSidecars = []string{
 	"istio-proxy", "istio-init", "istio-validation",
 	"linkerd-proxy", "linkerd-init", "linkerd-network-validator", "linkerd-debug",
@@ -24,11 +23,11 @@ var defaultForeignSidecars = []string{
 	"queue-proxy",
 }
 
-// DefaultForeignSidecars returns the names that [Options.ForeignSidecars] has by default.
+// DefaultForeignSidecars returns the default of [Options.ForeignSidecars].
 func DefaultForeignSidecars() []string { return slices.Clone(defaultForeignSidecars) }
 
-// foreignSidecars are the containers that are not the app's for $each: App and Init. For a
-// required template there are none: the name of a container would be a way around it.
+// foreignSidecars returns the containers that $each: App and Init leave out. For a required template it returns
+// none, because a pod's author could otherwise escape the template by a container's name.
 func foreignSidecars(o Options, required bool) sets.Set[string] {
 	switch {
 	case required:
@@ -39,22 +38,22 @@ func foreignSidecars(o Options, required bool) sets.Set[string] {
 	return sets.New(o.ForeignSidecars...)
 }
 
-// minding returns the foreign sidecars that a fragment depends on, sorted: those of the
-// template where an item has $each: App or Init, and none otherwise.
-func (t *Template) minding() []string {
-	if t.foreign.Len() == 0 || !chooses(t.tree) {
+// foreignSidecarsRead returns the foreign sidecars on which the rendering depends, sorted: all of them if an item has
+// $each: App or Init, else none.
+func (t *Template) foreignSidecarsRead() []string {
+	if t.foreign.Len() == 0 || !excludesSidecars(t.tree) {
 		return nil
 	}
 	return sets.List(t.foreign)
 }
 
-// chooses reports whether $each leaves containers of the pod out.
-func chooses(n node) bool {
+// excludesSidecars reports whether $each leaves out containers of the pod.
+func excludesSidecars(n node) bool {
 	switch n := n.(type) {
 	case *mapping:
-		return slices.ContainsFunc(n.entries, func(e entry) bool { return chooses(e.value) })
+		return slices.ContainsFunc(n.entries, func(e entry) bool { return excludesSidecars(e.value) })
 	case *sequence:
-		return slices.ContainsFunc(n.items, func(it item) bool { return it.each == eachApp || it.each == eachInit || chooses(it.node) })
+		return slices.ContainsFunc(n.items, func(it item) bool { return it.each == eachApp || it.each == eachInit || excludesSidecars(it.node) })
 	}
 	return false
 }

@@ -16,21 +16,20 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// here is the place of the fragment that is being compiled.
+// here is the current place of the fragment's compilation.
 type here struct {
 	at  *manifest.Path
 	typ *podschema.Type
 	env *expression.Environment
 	// pod is the place in the pod: field names, and anItem for each item of a list.
 	pod []string
-	// atomic is set below an object or a list that the API treats as one value. No
-	// directive of the merge can stand there, because nothing is merged there.
+	// atomic is set below an object or a list that the API treats as one value. The merge's directives are not
+	// allowed there, because nothing is merged there.
 	atomic bool
 	// whole is set below an object that the merge treats as one value.
 	whole bool
-	// isItem is set for an item of a list, keyed for one of a list whose items have
-	// keys, and gathered for one of a list to which the merge adds items although the
-	// API treats the list as one value.
+	// isItem is set for an item of a list, keyed if the items of the list have keys, and gathered if the merge
+	// adds items to the list although the API treats it as one value.
 	isItem, keyed, gathered bool
 }
 
@@ -59,14 +58,14 @@ func (h here) item(i int) here {
 	return below
 }
 
-// where returns the place as the directives' grammar wants it.
+// where returns the place for the grammar of directives.
 func (h here) where() directive.Where {
 	return directive.Where{
 		Path: h.pod, Item: h.isItem, Keyed: h.keyed, Gathered: h.gathered, Whole: h.typ.IsWhole(), Scalar: h.isScalar(), Inside: h.atomic || h.whole,
 	}
 }
 
-// isScalar reports whether the schema wants one scalar there.
+// isScalar reports whether the schema has one scalar there.
 func (h here) isScalar() bool { return h.typ != nil && h.typ.Kind() == podschema.Scalar }
 
 // is reports whether the place in the pod has these elements.
@@ -83,8 +82,7 @@ func (h here) isContainer() bool {
 // fragmentRoots are the parts of a pod that a template may set.
 const fragmentRoots = "metadata.labels, metadata.annotations and spec"
 
-// forbidden returns why a template may not set a part of the pod. It returns the empty
-// text if the template may.
+// forbidden returns the reason why a template may not set a part of the pod, "" if it may.
 func forbidden(pod []string) string {
 	switch {
 	case slices.Equal(pod, []string{"spec", "ephemeralContainers"}):
@@ -122,8 +120,8 @@ func (c *compiler) node(v any, h here) node {
 	return c.constantScalar(v, h)
 }
 
-// quoteHint ends a message about an object in the place of a text. A text with a colon and a
-// space in it is an object of YAML, unless it is quoted.
+// quoteHint completes a message about an object in place of a text. A text with a colon and a space is an
+// object in YAML, unless it is quoted.
 func quoteHint(v map[string]any, t *podschema.Type) string {
 	if len(v) != 1 || !takesText(t) {
 		return ""
@@ -137,7 +135,7 @@ func quoteHint(v map[string]any, t *podschema.Type) string {
 	return ""
 }
 
-// listHint ends a message about a list in the place of a text.
+// listHint completes a message about a list in place of a text.
 func listHint(v []any, t *podschema.Type) string {
 	if !takesText(t) || len(v) == 0 {
 		return ""
@@ -236,7 +234,7 @@ func (c *compiler) textParts(v string, parts []expression.Part, h here) []textPa
 	return compiled
 }
 
-// mapping compiles an object. The object's list has taken $for and $each.
+// mapping compiles an object. The list has already removed $for and $each.
 func (c *compiler) mapping(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ}
 	c.directives(m, v, h)
@@ -263,7 +261,7 @@ func (c *compiler) mapping(v map[string]any, h here) node {
 	return m
 }
 
-// directed compiles a scalar with directives of its own, an object in its place.
+// directed compiles an object that replaces a scalar, with directives of its own.
 func (c *compiler) directed(v map[string]any, h here) node {
 	m := &mapping{Place: c.place(h.at), typ: h.typ, scalar: true}
 	c.directives(m, v, h)
@@ -275,7 +273,7 @@ func (c *compiler) directed(v map[string]any, h here) node {
 	at.at = h.at.Field("value")
 	switch value.(type) {
 	case nil:
-		return nil // the grammar of directives has said so
+		return nil // the grammar of directives has reported it
 	case map[string]any, []any:
 		c.problem(at.at, fmt.Sprintf("must be %s; got %s", h.typ.Words(), show.Kind(value)))
 		return nil
@@ -367,7 +365,7 @@ func (c *compiler) sequence(v []any, h here) node {
 	return q
 }
 
-// plainFields checks the fields of a list's item by which the merge tells what the item is.
+// plainFields checks the fields that identify a list's item in the merge.
 func (c *compiler) plainFields(v map[string]any, h here, list *podschema.Type) {
 	if list == nil {
 		return

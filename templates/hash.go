@@ -21,7 +21,7 @@ func canonical(values map[string]any) (map[string]any, error) {
 	return rawOf(values)
 }
 
-// rawOf returns what has the JSON of an object as raw JSON.
+// rawOf converts a Go value to raw JSON.
 func rawOf(object any) (map[string]any, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -32,8 +32,8 @@ func rawOf(object any) (map[string]any, error) {
 	return raw, err
 }
 
-// valuesRead returns the installer's values that expressions read, each with its fields. Where
-// fields end early, the value there counts, unless it is an object.
+// valuesRead returns the installer's values that expressions read. If a path ends before its last field, the
+// value there counts, unless it is an object.
 func valuesRead(values map[string]any, reads expression.ValueReads) any {
 	if reads.Whole {
 		return values
@@ -59,10 +59,9 @@ func valuesRead(values map[string]any, reads expression.ValueReads) any {
 	return all
 }
 
-// hashOf hashes what rendering reads of the spec and of the values. The raw parts of the spec
-// are written anew, so that neither white space nor the order of keys counts. Nor do
-// descriptions, examples, operating systems and exceptions: they change nothing of a pod that
-// has the template.
+// hashOf hashes the parts of the spec and of the values that rendering reads. It encodes the raw parts anew, so
+// that white space and the order of keys do not count. Descriptions, examples, operating systems and exceptions
+// do not count, either: they do not change an injected pod.
 func hashOf(spec v1alpha1.SidecarTemplateSpec, values any, foreign []string) string {
 	spec.OS, spec.Exceptions, spec.Description, spec.Parameters = nil, nil, "", slices.Clone(spec.Parameters)
 	for i := range spec.Parameters {

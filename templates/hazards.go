@@ -20,20 +20,20 @@ func (t *Template) TextHazards() []Warning {
 		f.texts(file.text, false, nil)
 	}
 	f.paths(t.tree)
-	return f.found
+	return f.warnings
 }
 
 // finder finds the hazards in the texts of a template.
 type finder struct {
 	template *Template
-	// clean has the variables, each with a kind of text, in which no tenant can put any text: a
+	// clean has the variables without a tenant's text, each with a kind of text. It bounds the search, since a
 	// variable may read two that read two others.
-	clean map[[2]string]bool
-	found []Warning
+	clean    map[[2]string]bool
+	warnings []Warning
 }
 
 func (f *finder) report(at expression.Place, message string) {
-	f.found = append(f.found, Warning{Template: f.template.name, Path: at.At.String(), Line: at.Line, Message: message})
+	f.warnings = append(f.warnings, Warning{Template: f.template.name, Path: at.At.String(), Line: at.Line, Message: message})
 }
 
 // paths reports the items of environments that join a text to PATH.
@@ -53,9 +53,8 @@ func (f *finder) paths(n node) {
 	}
 }
 
-// texts judges the texts with expressions in a part of the fragment. script is set for
-// the text of a shell's script; loops has, for each name that $for binds, the expression
-// that gives its list.
+// texts checks the texts with expressions in a part of the fragment. script is set for the text of a shell's
+// script. loops has the list expression of each name that $for binds.
 func (f *finder) texts(n node, script bool, loops map[string]*expression.Expression) {
 	switch n := n.(type) {
 	case *mapping:
@@ -73,18 +72,17 @@ func (f *finder) texts(n node, script bool, loops map[string]*expression.Express
 			f.texts(it.node, script, below)
 		}
 	case *text:
-		f.judge(n.parts, script, loops)
+		f.checkText(n.parts, script, loops)
 	case *whole:
 		if script {
-			f.judge([]textPart{{expression: n.expression}}, script, loops)
+			f.checkText([]textPart{{expression: n.expression}}, script, loops)
 		}
 	}
 }
 
 func isCommand(e entry) bool { return e.key == "command" || e.key == "args" }
 
-// command returns the words of a container's command, or of a probe's, as far as the
-// template spells them out.
+// command returns the literal words of a container's or a probe's command.
 func command(m *mapping) []textPart {
 	var words []textPart
 	literal := func(v any) {
@@ -123,21 +121,21 @@ const (
 	configuration textKind = "the text of a configuration"
 )
 
-// quoting says how an author keeps a value one value in each kind of text. JSON does not
-// do in a shell, which runs $(…) inside JSON's quotes.
+// quoting has the advice for each kind of text. JSON is not safe in a shell, which runs $(…) inside JSON's
+// quotes.
 var quoting = map[textKind]string{
 	shellScript:   "${shellQuote(…)} outside all quotes",
 	configuration: "${toJson(…)} if it is JSON or YAML",
 }
 
-// The functions that keep a value one value.
+// The functions that quote a value.
 const (
 	shellQuote = "shellQuote"
 	toJSON     = "toJson"
 )
 
-// judge looks at one text.
-func (f *finder) judge(parts []textPart, script bool, loops map[string]*expression.Expression) {
+// checkText checks one text.
+func (f *finder) checkText(parts []textPart, script bool, loops map[string]*expression.Expression) {
 	var kind textKind
 	switch {
 	case script:
@@ -155,12 +153,12 @@ func (f *finder) judge(parts []textPart, script bool, loops map[string]*expressi
 		case script && quote.open != 0 && p.expression.Calls(shellQuote):
 			f.report(p.expression.Place, "shellQuote is inside quotes, which its own quotes would end; write ${shellQuote(…)} outside all quotes")
 		default:
-			f.judgeExpression(p.expression, kind, loops)
+			f.checkExpression(p.expression, kind, loops)
 		}
 	}
 }
 
-func (f *finder) judgeExpression(e *expression.Expression, kind textKind, loops map[string]*expression.Expression) {
+func (f *finder) checkExpression(e *expression.Expression, kind textKind, loops map[string]*expression.Expression) {
 	for _, name := range readIn(kind, e) {
 		if f.tainted(name, kind, loops) {
 			f.report(e.Place, fmt.Sprintf("%s is inside %s, where its value can change the meaning; pass it as an environment variable, or write %s", name, kind, quoting[kind]))
@@ -169,8 +167,8 @@ func (f *finder) judgeExpression(e *expression.Expression, kind textKind, loops 
 	}
 }
 
-// readIn returns the names that an expression inserts, and whose values may mean more than a value
-// in a kind of text.
+// readIn returns the names that an expression inserts and whose values may mean more than a value in a kind of
+// text.
 func readIn(kind textKind, e *expression.Expression) []string {
 	if kind == shellScript {
 		return e.Inserts(shellQuote)
@@ -211,8 +209,7 @@ func (f *finder) tainted(name string, kind textKind, loops map[string]*expressio
 	return true
 }
 
-// isConfiguration reports whether a text looks like a file's: it has lines, or begins
-// as JSON or XML does.
+// isConfiguration reports whether a text looks like a file: it has several lines, or begins like JSON or XML.
 func isConfiguration(parts []textPart) bool {
 	for i, p := range parts {
 		literal := p.literal
@@ -225,9 +222,8 @@ func isConfiguration(parts []textPart) bool {
 
 var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh"}
 
-// runsShell reports whether the words of a command, its arguments included, give a script
-// to a shell. A part with an expression stands for all words that the expression spells
-// out.
+// runsShell reports whether a command, with its arguments, passes a script to a shell. An expression counts for
+// each literal word in it.
 func runsShell(command []textPart) bool {
 	shell, dashC := false, false
 	word := func(text string) {
@@ -246,7 +242,7 @@ func runsShell(command []textPart) bool {
 	return shell && dashC
 }
 
-// shellQuotes follows a shell's script through its quotes.
+// shellQuotes tracks the quotes of a shell's script.
 type shellQuotes struct {
 	open    rune // the quote that is open, or 0
 	escaped bool

@@ -4,8 +4,8 @@ import (
 	"strconv"
 )
 
-// NamedAt returns the place where a manifest of a source (see [Options]) has its name:
-// SOURCE:LINE. An object of the cluster has no lines.
+// NamedAt returns the place of a manifest's name as SOURCE:LINE (see [Options]). An object of the cluster has
+// no lines.
 func NamedAt(d Document, source string) string {
 	if isObject(source) {
 		return source

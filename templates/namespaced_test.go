@@ -30,7 +30,7 @@ func TestATenantsTemplateIsBoundedBeforeItIsCompiled(t *testing.T) {
 		return `{"variables":[{"name":"v","expression":` + quote(expr) + `}],` + inject + `}`
 	}
 	macros := "[" + strings.Repeat("[].map(a,a),", 1200) + "1]"
-	const size, computed, long = "instructions; a template of a namespace may have one of 250", "is not spelled out as one text", "bytes; a template of a namespace may have one of 256"
+	const size, computed, long = "instructions; a template of a namespace may have one of 250", "is not a literal text", "bytes; a template of a namespace may have one of 256"
 	for name, c := range map[string]struct{ spec, field, want string }{
 		"a pattern":             {parameter(`"pattern":"a{1000}b{1000}"`), "spec.parameters[0].pattern", size},
 		"nested":                {parameter(`"pattern":"((a{10}b){10}c){10}"`), "spec.parameters[0].pattern", size},

@@ -2,24 +2,24 @@ package templates
 
 import "github.com/pillion-dev/pillion/templates/param"
 
-// Parameter is a parameter of a template as a team meets it.
+// Parameter is a parameter of a template, described for teams.
 type Parameter = param.Parameter
 
 // ParameterError is a mistake of a team in a parameter.
 type ParameterError = param.Error
 
-// Origin says where a parameter's value comes from.
+// Origin is the source of a parameter's value.
 type Origin = param.Origin
 
-// Where a parameter's value comes from.
+// The sources of a parameter's value.
 const (
 	FromDefault   = param.FromDefault
 	FromNamespace = param.FromNamespace
 	FromPod       = param.FromPod
 )
 
-// Mistakes returns what is wrong with the annotations of a namespace or of a pod by themselves,
-// as far as they are this template's. A parameter that the template does not have is none.
+// Mistakes returns the mistakes in the template's annotations of a namespace or of a pod alone. It ignores
+// annotations that name no parameter of the template.
 func (t *Template) Mistakes(from Origin, annotations map[string]string) []*ParameterError {
 	return t.parameters.Mistakes(from, annotations)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// PortAdvice names the annotations with which a team gives a port of the template's containers
-// another number: those of the parameters that have the number now, or else of all parameters that
-// the template's ports read. It returns "" if a team may set none of them. Params are the pod's.
+// PortAdvice names the annotations with which a team can change a port of the template's containers: those of
+// the parameters that have that number, or else of all parameters that the template's ports read. It returns ""
+// if teams may set none of them. Params are the pod's.
 func (t *Template) PortAdvice(port string, params map[string]any) string {
 	reads := map[string]bool{}
 	t.portParameters(t.tree, false, reads)
@@ -39,7 +39,7 @@ func (t *Template) PortAdvice(port string, params map[string]any) string {
 	return strings.Join(ways, ", or ")
 }
 
-// portParameters gathers the parameters that expressions below the field ports read.
+// portParameters collects the parameters that expressions below the field ports read.
 func (t *Template) portParameters(n node, inPorts bool, reads map[string]bool) {
 	note := func(e *expression.Expression) {
 		if !inPorts || e == nil {

@@ -21,17 +21,16 @@ var minimalPod []byte
 //go:embed probe/full.json
 var fullPod []byte
 
-// Sample is a made-up pod that a template is rendered for when it is compiled.
+// Sample is a made-up pod for which Compile renders the template.
 type Sample struct {
-	// Name is that of the pod, with an article.
+	// Name describes the pod, with an article.
 	Name string
 	Input
-	// All asks for a value of each parameter, and not only of those that need one.
+	// All is set if every parameter gets a value, and not only the required ones.
 	All bool
 }
 
-// probeInputs are a pod with nothing optional in a namespace without labels, and
-// one with much of what pods have.
+// probeInputs are a minimal pod in a namespace without labels, and a pod with many of the optional fields.
 var probeInputs = sync.OnceValue(func() [2]Sample {
 	pod := func(data []byte) map[string]any {
 		v, err := rawjson.Decode(data)
@@ -50,8 +49,7 @@ var probeInputs = sync.OnceValue(func() [2]Sample {
 	}
 })
 
-// Samples are the made-up pods of the template's operating systems: for each a minimal one, and a
-// full one behind it.
+// Samples returns the made-up pods of the template's operating systems: for each a minimal and a full one.
 func (t *Template) Samples() []Sample {
 	var all []Sample
 	linux := probeInputs()
@@ -75,15 +73,15 @@ func (t *Template) Samples() []Sample {
 	return all
 }
 
-// probe renders the template for the made-up pods: the minimal one with defaults
-// only, the full one with a value for every parameter.
+// probe renders the template for the made-up pods: the minimal one with defaults only, the full one with a
+// value for every parameter.
 func (t *Template) probe(c *compiler) {
 	at := (*manifest.Path)(nil).Fields("spec", "parameters")
 	for i, probe := range t.Samples() {
 		params, madeUp, missing := t.parameters.Samples(probe.All)
 		if missing != "" {
 			if i == 0 {
-				c.warn(at, fmt.Sprintf("the required parameter %s has no example, and none is easily made up: the template is not test-rendered", missing))
+				c.warn(at, fmt.Sprintf("the required parameter %s has no example, and Pillion cannot make one up, so the template is not test-rendered; add an example", missing))
 			}
 			continue
 		}
@@ -113,9 +111,8 @@ func (c *compiler) probeProblem(err error, pod string, madeUp []string) {
 	}
 }
 
-// RenderExample renders for a pod as [Template.Render] does, but a parameter that
-// no annotation sets, and that has no default, takes its example or a made-up value.
-// With all set that holds for parameters that may be absent, too.
+// RenderExample is [Template.Render] with examples, or made-up values, for parameters that neither an
+// annotation nor a default sets: for required ones, and with all set for the others, too.
 func (t *Template) RenderExample(in Input, all bool) (*Rendered, error) {
 	params, err := t.parameters.ResolveExample(in.annotations(), all)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Namespace is what templates see of a pod's namespace.
+// Namespace has the metadata of a pod's namespace that templates see.
 type Namespace struct {
 	Name                string
 	Labels, Annotations map[string]string
 }
 
-// object returns the namespace as expressions see it.
+// object returns the namespace for expressions.
 func (n Namespace) object() map[string]any {
 	return map[string]any{"metadata": map[string]any{"name": n.Name, "labels": orEmpty(n.Labels), "annotations": orEmpty(n.Annotations)}}
 }
@@ -35,18 +35,18 @@ func orEmpty(m map[string]string) map[string]string {
 	return m
 }
 
-// Input is the pod to render a template for.
+// Input is the pod for which a template is rendered.
 type Input struct {
-	// Pod is the pod as the templates before left it.
+	// Pod is the pod after the earlier templates.
 	Pod map[string]any
-	// Author is the pod as its author wrote it, whose annotations set parameters. Nil is Pod.
+	// Author is the pod as its author wrote it, whose annotations set parameters. Nil means Pod.
 	Author    map[string]any
 	Namespace Namespace
-	// Budget is what the expressions of all templates of a review cost together. Nil is for this render alone.
+	// Budget is shared by all templates of a review. Nil means that this render has its own.
 	Budget *Budget
-	// Sidecar reports whether a container is another template's sidecar, and not the app's. Nil: none is.
+	// Sidecar reports whether a container is another template's sidecar, and not the app's. Nil means none.
 	Sidecar func(container map[string]any) bool
-	// IgnoreValidations renders the fragment also where validations are false.
+	// IgnoreValidations renders the fragment although validations are false.
 	IgnoreValidations bool
 }
 
@@ -67,25 +67,24 @@ func (in Input) annotations() param.Annotations {
 	return param.Annotations{Namespace: in.Namespace.Annotations, Pod: pod}
 }
 
-// Budget is what the expressions of all templates of a review may cost together. The zero value is unspent. Not
-// for more than one goroutine.
+// Budget bounds the cost of the expressions of all templates of a review. The zero value is unspent. It is not
+// safe for concurrent use.
 type Budget = expression.Budget
 
 // Rendered is a template rendered for one pod.
 type Rendered struct {
-	// Fragment is what to merge. Nil if there is nothing.
+	// Fragment is the fragment to merge. Nil if there is none.
 	Fragment *fragment.Node
-	// Files are what Fragment has of the template's files. Nil if there are none.
+	// Files are the template's files in Fragment. Nil if there are none.
 	Files *Files
-	// Unmet is the first matchCondition that is false, or nil. If it is set, there is no
-	// fragment.
+	// Unmet is the first false matchCondition, or nil. If it is set, there is no fragment.
 	Unmet *v1alpha1.MatchCondition
 	// Invalid are the validations that are false for the pod.
 	Invalid []Invalid
-	// Params are the parameters that have a value, by name: string, int64,
-	// float64, bool, []any, map[string]any, or any JSON.
+	// Params are the parameters with a value, by name: string, int64, float64, bool, []any, map[string]any, or
+	// any JSON.
 	Params map[string]any
-	// Origins says for each of Params where its value comes from.
+	// Origins has the source of each of Params.
 	Origins map[string]Origin
 }
 
@@ -96,7 +95,7 @@ type renderer struct {
 	pod      map[string]any
 	sidecar  func(container map[string]any) bool
 	run      *expression.Run
-	// extensions are what $each makes of the pod's containers.
+	// extensions are the rendered items with $each.
 	extensions []extension
 }
 
@@ -110,9 +109,9 @@ type extension struct {
 // containerLists are the lists whose containers can be extended.
 var containerLists = []string{"initContainers", "containers"}
 
-// Render renders the template for a pod. Its error is a *ParameterError (a team's mistake), a
-// *RenderError (the template fails for this pod, or is too expensive), or that of the context, which
-// has ended. The input is not modified, and shares nothing with the result.
+// Render renders the template for a pod. It returns a *ParameterError (a team's mistake), a *RenderError (the
+// template fails for this pod, or is too expensive), or the error of a context that has ended. It does not
+// modify the input, and the result shares no memory with it.
 func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 	params, err := t.parameters.Resolve(in.annotations())
 	if err != nil {
@@ -121,8 +120,8 @@ func (t *Template) Render(ctx context.Context, in Input) (*Rendered, error) {
 	return t.renderWith(ctx, in, params)
 }
 
-// renderWith renders with parameters that are already known. Conditions and validations are judged
-// before the fragment is rendered, which may fail for a pod that they keep out.
+// renderWith renders with resolved parameters. It evaluates conditions and validations first, because the
+// fragment may fail for a pod that they exclude.
 func (t *Template) renderWith(ctx context.Context, in Input, params *param.Values) (*Rendered, error) {
 	out := &Rendered{Params: params.ByName, Origins: params.Origins}
 	run := t.names.Run(ctx, cmp.Or(in.Budget, &expression.Budget{}), in.Pod, in.Namespace.object(), params.ByName)
@@ -154,7 +153,7 @@ func (t *Template) renderWith(ctx context.Context, in Input, params *param.Value
 	return out, nil
 }
 
-// fragment renders the tree. It returns nil if nothing is left of it.
+// fragment renders the tree. It returns nil for an empty fragment.
 func (r *renderer) fragment(s *expression.Scope) (*fragment.Node, error) {
 	out, err := r.template.tree.render(r, s)
 	if err != nil {
@@ -177,8 +176,8 @@ func (r *renderer) fragment(s *expression.Scope) (*fragment.Node, error) {
 	return out, r.checkReserved(out)
 }
 
-// addExtensions puts what $each made into the lists of containers. Items for one container are
-// combined. If the fragment has a sidecar of the container's name, the sidecar stays as it is.
+// addExtensions adds the items of $each to the lists of containers, and combines the items for one container. A
+// sidecar of the fragment with the container's name stays as it is.
 func (r *renderer) addExtensions(out *fragment.Node) error {
 	if len(r.extensions) == 0 {
 		return nil
@@ -196,7 +195,7 @@ func (r *renderer) addExtensions(out *fragment.Node) error {
 	for _, e := range r.extensions {
 		key := "name=" + e.name
 		switch there := extended[key]; {
-		case sidecars[e.list+"/"+key]: // the sidecar stays as it is, and what is deleted is gone
+		case sidecars[e.list+"/"+key]: // the sidecar stays as it is, and a deleted item stays deleted
 		case there != nil:
 			if err := there.Combine(e.node, "container "+show.Value(e.name)); err != nil {
 				return &expression.Error{Place: e.item.Place, Message: "two items with $each " + err.Error()}
@@ -210,8 +209,8 @@ func (r *renderer) addExtensions(out *fragment.Node) error {
 	return nil
 }
 
-// containers returns the pod's containers of one list. It leaves out containers
-// without a name: the API server refuses them with a better message.
+// containers returns the pod's containers of one list. It leaves out containers without a name, which the API
+// server refuses with a better message.
 func (r *renderer) containers(list string) []map[string]any {
 	spec, _ := r.pod["spec"].(map[string]any)
 	items, _ := spec[list].([]any)
@@ -225,7 +224,7 @@ func (r *renderer) containers(list string) []map[string]any {
 	return containers
 }
 
-// checkReserved refuses labels and annotations that are Pillion's own.
+// checkReserved refuses Pillion's own labels and annotations.
 func (r *renderer) checkReserved(f *fragment.Node) error {
 	for _, field := range []string{"annotations", "labels"} {
 		entries := f.Field("metadata", field)
@@ -246,14 +245,13 @@ func (r *renderer) checkReserved(f *fragment.Node) error {
 	return nil
 }
 
-// isReserved reports whether a key is under the annotation prefix, or under a
-// template's part of it.
+// isReserved reports whether a key is under Pillion's prefix, or under a template's part of it.
 func (t *Template) isReserved(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	return ok && (domain == v1alpha1.Group || strings.HasSuffix(domain, "."+v1alpha1.Group))
 }
 
-// error turns an error of the tree into one of [Template.Render]'s.
+// error converts an error of the tree to one of [Template.Render]'s.
 func (r *renderer) error(err error) error {
 	var failed *expression.Error
 	if errors.As(err, &failed) {

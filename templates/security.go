@@ -8,8 +8,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
-// restrict fills in, on each container that the fragment adds, what the Pod Security level
-// restricted asks for and what neither the template nor the pod says.
+// restrict completes each container of the fragment for the Pod Security level restricted. It leaves fields
+// alone that the template or the pod sets.
 func (r *renderer) restrict(f *fragment.Node) error {
 	surrounding := r.surrounding(f.Field("spec"))
 	for _, list := range containerLists {
@@ -26,14 +26,14 @@ func (r *renderer) restrict(f *fragment.Node) error {
 	return nil
 }
 
-// surrounding is what the pod says for all of its containers.
+// surrounding is the pod's securityContext, as far as it holds for all containers.
 type surrounding struct {
 	security map[string]any
 	windows  bool
 }
 
-// surrounding returns it for the pod with the fragment: what the pod sets goes before what
-// the template sets.
+// surrounding returns the securityContext of the pod with the fragment. The pod's fields win over the
+// template's.
 func (r *renderer) surrounding(f *fragment.Node) surrounding {
 	spec, _ := r.pod["spec"].(map[string]any)
 	s := surrounding{security: map[string]any{}}
@@ -53,8 +53,8 @@ func (r *renderer) surrounding(f *fragment.Node) surrounding {
 	return s
 }
 
-// restrict fills in the security context of a container. It returns about how many bytes of JSON
-// that are.
+// restrict completes the security context of a container. It returns the approximate size of the additions as
+// JSON.
 func (s surrounding) restrict(own *fragment.Node) (bytes int) {
 	value := func(path ...string) any {
 		if n := own.Field(path...); n != nil {
@@ -72,15 +72,15 @@ func (s surrounding) restrict(own *fragment.Node) (bytes int) {
 	if user == nil {
 		user = s.security["runAsUser"]
 	}
-	// A container that is told to run as root would not start.
+	// A container that must run as root would not start.
 	if s.security["runAsNonRoot"] != true && fmt.Sprint(user) != "0" {
 		fill(own, "runAsNonRoot", true)
 	}
 	if s.windows {
-		return bytes // the API refuses the others
+		return bytes // the API refuses other values
 	}
 	added, _ := value("capabilities", "add").([]any)
-	// With these the API refuses it to be false.
+	// With these the API refuses the value false.
 	escalates := value("privileged") == true || slices.Contains(added, any("SYS_ADMIN")) || slices.Contains(added, any("CAP_SYS_ADMIN"))
 	if !escalates {
 		fill(own, "allowPrivilegeEscalation", false)

@@ -19,27 +19,27 @@ type Entry struct {
 	// Template is the last good version, or nil if none is known.
 	Template *Template
 	// Previous is the good version before Template, nil for none. It counts for the verification of pods for
-	// [Beside] after Since, when Template came into force.
+	// [EditGrace] after Since, when Template came into force.
 	Previous *Template
 	Since    time.Time
-	// Err is why the newest manifest cannot be used, or nil.
+	// Err is the reason why the newest manifest cannot be used, or nil.
 	Err error
 }
 
-// Beside is how long a version counts beside the one that took its place: longer than a pod is being
-// created.
-const Beside = time.Minute
+// EditGrace is the time for which the previous version still counts after an edit. It is longer than a pod's
+// creation takes.
+const EditGrace = time.Minute
 
-// Before returns the version that still counts beside Template at a time, nil for none.
+// Before returns the earlier version that still counts at a time, nil for none.
 func (e Entry) Before(now time.Time) *Template {
-	if e.Previous == nil || now.Sub(e.Since) > Beside {
+	if e.Previous == nil || now.Sub(e.Since) > EditGrace {
 		return nil
 	}
 	return e.Previous
 }
 
-// Known returns the template as far as it is known: the last good version, or
-// [CompileError.Broken]. It is nil if nothing is known.
+// Known returns the last good version, or else [CompileError.Broken]. It returns nil if nothing is known of the
+// template.
 func (e Entry) Known() *Template {
 	if e.Template != nil {
 		return e.Template
@@ -51,26 +51,26 @@ func (e Entry) Known() *Template {
 	return nil
 }
 
-// Required reports whether the template is required, as far as that is known.
+// Required reports whether the template is known to be required.
 func (e Entry) Required() bool {
 	t := e.Known()
 	return t != nil && t.spec.Required
 }
 
-// InjectByDefault reports whether "true" asks for the template, as far as that is known.
+// InjectByDefault reports whether the template is known to be one that "true" requests.
 func (e Entry) InjectByDefault() bool {
 	t := e.Known()
 	return t != nil && t.spec.InjectByDefault
 }
 
-// Suspended reports whether the template is injected nowhere, as far as that is known.
+// Suspended reports whether the template is known to be suspended.
 func (e Entry) Suspended() bool {
 	t := e.Known()
 	return t != nil && t.spec.Suspend
 }
 
-// Match returns the selectors of the pods that get the template without asking, as far as
-// they are known. ok is false if there are none.
+// Match returns the selectors of the pods that get the template without a request. It reports false if the
+// template has no match, or the match is unknown.
 func (e Entry) Match() (namespace, pod labels.Selector, ok bool) {
 	if t := e.Known(); t != nil {
 		return t.Match()
@@ -78,14 +78,14 @@ func (e Entry) Match() (namespace, pod labels.Selector, ok bool) {
 	return nil, nil, false
 }
 
-// AvailableTo reports whether a namespace with these labels may have the template, as far as
-// that is known.
+// AvailableTo reports whether a namespace with these labels may have the template. It reports true if nothing
+// is known of the template.
 func (e Entry) AvailableTo(namespaceLabels map[string]string) bool {
 	t := e.Known()
 	return t == nil || t.AvailableTo(namespaceLabels)
 }
 
-// Set is a snapshot of all templates. It is immutable. Canaries are not among its entries: pods cannot ask for
+// Set is a snapshot of all templates. It is immutable. Its entries lack canaries, because pods cannot request
 // them.
 type Set struct {
 	// entries are by order, then name. Those without a good version come last.
@@ -94,11 +94,11 @@ type Set struct {
 	canaries []Canary
 	// own returns the templates of a namespace.
 	own func(namespace string) []Entry
-	// namespaced are those that [NewSet] was given, by namespace, then name.
+	// namespaced are the templates of namespaces passed to [NewSet], by namespace, then name.
 	namespaced []Entry
 }
 
-// NewSet returns the set of the given entries. Of several with one name and namespace the last counts.
+// NewSet returns the set of the given entries. Of several entries with one name and namespace the last counts.
 func NewSet(entries []Entry) *Set {
 	cluster, namespaced := map[string]Entry{}, map[string][]Entry{}
 	for _, e := range entries {
@@ -151,7 +151,7 @@ func (s *Set) WithNamespaces(own func(namespace string) []Entry) *Set {
 }
 
 // In returns the set that is in force for the pods of a namespace: the templates of the cluster and the
-// namespace's own, in one order. A template of the cluster takes the place of one of the namespace with its name.
+// namespace's own, in one order. A template of the cluster hides one of the namespace with its name.
 func (s *Set) In(namespace string) *Set {
 	own := slices.DeleteFunc(slices.Clone(s.own(namespace)), func(e Entry) bool { _, shadowed := s.Find(e.Name); return shadowed })
 	if len(own) == 0 {
@@ -162,7 +162,7 @@ func (s *Set) In(namespace string) *Set {
 	return &Set{entries: all, canaries: s.canaries, own: func(string) []Entry { return nil }}
 }
 
-// Namespaced returns the templates of namespaces that [NewSet] was given, by namespace, then name.
+// Namespaced returns the templates of namespaces passed to [NewSet], by namespace, then name.
 func (s *Set) Namespaced() []Entry { return s.namespaced }
 
 // Entries returns the entries in the order in which templates are injected: by order, then name, and those
@@ -189,8 +189,7 @@ func (s *Set) Required() []Entry {
 	return required
 }
 
-// Get returns the entry of a name, and whether there is one. Canaries are not among them: [Set.Canary] returns
-// those.
+// Get returns the entry of a name. It reports false if there is none, and for a canary: see [Set.Canary].
 func (s *Set) Get(name string) (Entry, bool) {
 	i := slices.IndexFunc(s.entries, func(e Entry) bool { return e.Name == name })
 	if i < 0 {
@@ -199,7 +198,7 @@ func (s *Set) Get(name string) (Entry, bool) {
 	return s.entries[i], true
 }
 
-// Find returns the entry of a name, a canary or not.
+// Find returns the entry of a name, also of a canary.
 func (s *Set) Find(name string) (Entry, bool) {
 	if c, ok := s.Canary(name); ok {
 		return c.Entry, true
@@ -207,26 +206,23 @@ func (s *Set) Find(name string) (Entry, bool) {
 	return s.Get(name)
 }
 
-// VerifiedIn reports whether final pods of a namespace are verified: a required template
-// selects it. Of a template without a good version the selector counts as far as it is
-// known, since its pods are refused. A suspended template verifies nothing.
+// VerifiedIn reports whether final pods of a namespace are verified, because a required template selects it.
+// The selector of a template without a good version counts if it is known, since the template's pods are
+// refused. A suspended template verifies nothing.
 //
-// A namespace without a name is one that the API server has yet to name, from its
-// generateName. The label kubernetes.io/metadata.name then says nothing, and whatever a
-// selector needs of it counts as met.
+// The API server has yet to name a namespace without a name, from its generateName. A selector then matches
+// whatever it requires of the label kubernetes.io/metadata.name.
 func (s *Set) VerifiedIn(namespace Namespace) bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return e.Required() && e.mayMatchIn(namespace) })
 }
 
-// MatchedIn reports whether a template in force selects the namespace without being asked
-// for, whatever the labels of its pods are. Suspended templates and required ones do not
-// count: for these there is [Set.VerifiedIn], which also says what a namespace without a
-// name is.
+// MatchedIn reports whether a template's match selects the namespace, for any labels of its pods. It ignores
+// suspended and required templates: see [Set.VerifiedIn], also for namespaces without a name.
 func (s *Set) MatchedIn(namespace Namespace) bool {
 	return slices.ContainsFunc(s.entries, func(e Entry) bool { return !e.Required() && e.mayMatchIn(namespace) })
 }
 
-// mayMatchIn reports whether the template may match pods of a namespace, which may have yet to get its name.
+// mayMatchIn reports whether the template may match pods of a namespace, whose name may not be known yet.
 func (e Entry) mayMatchIn(namespace Namespace) bool {
 	selector, _, ok := e.Match()
 	if !ok || e.Suspended() {

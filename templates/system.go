@@ -10,11 +10,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// systemLabel is the label of nodes that says which operating system they run.
+// systemLabel is the label of nodes with their operating system.
 const systemLabel = "kubernetes.io/os"
 
-// SystemOf returns the operating system that a pod is for, and the field that says so:
-// spec.os.name, else the node selector kubernetes.io/os, else linux, which no field says.
+// SystemOf returns the operating system of a pod, and the field that has it: spec.os.name, else the node
+// selector kubernetes.io/os, else linux without a field.
 func SystemOf(pod map[string]any) (system v1alpha1.OperatingSystem, field string) {
 	spec, _ := pod["spec"].(map[string]any)
 	if own, _ := spec["os"].(map[string]any); own != nil {
@@ -29,8 +29,7 @@ func SystemOf(pod map[string]any) (system v1alpha1.OperatingSystem, field string
 	return v1alpha1.Linux, ""
 }
 
-// OtherSystem says why the template is not for a pod, by their operating systems. It returns ""
-// if the template's list has the pod's system. It wakes no template.
+// OtherSystem returns the reason why the template is not for a pod's operating system, "" if it is.
 func (t *Template) OtherSystem(pod map[string]any) string {
 	system, field := SystemOf(pod)
 	if slices.Contains(t.spec.OS, system) {

@@ -17,8 +17,8 @@ import (
 
 // node is a part of a compiled fragment.
 type node interface {
-	// render returns the node for a pod; nil leaves it out. Its error is a
-	// *expression.Error, or that of the run's context.
+	// render returns the node for a pod, nil to leave it out. Its error is a *expression.Error, or that of the
+	// run's context.
 	render(r *renderer, s *expression.Scope) (*fragment.Node, error)
 }
 
@@ -41,13 +41,13 @@ func (c *constant) render(r *renderer, s *expression.Scope) (*fragment.Node, err
 	return fragment.Of(c.typ, c.value), nil
 }
 
-// text is a text with expressions in it.
+// text is a text that contains expressions.
 type text struct {
 	typ   *podschema.Type
 	parts []textPart
 }
 
-// textPart is a literal, or an expression if there is one.
+// textPart is a literal, or an expression.
 type textPart struct {
 	literal    string
 	expression *expression.Expression
@@ -77,7 +77,7 @@ func joinText(parts []textPart, s *expression.Scope) (string, error) {
 	return b.String(), nil
 }
 
-// whole is an expression that is a value by itself.
+// whole is an expression that is a whole value.
 type whole struct {
 	expression *expression.Expression
 	typ        *podschema.Type
@@ -95,7 +95,7 @@ func (w *whole) render(r *renderer, s *expression.Scope) (*fragment.Node, error)
 	return fragment.Of(w.typ, fitted), nil
 }
 
-// splice renders an expression that is an item of a list. A list that it gives stands for its items.
+// splice renders an expression as an item of a list. The items of a list value replace it.
 func (w *whole) splice(r *renderer, s *expression.Scope) ([]*fragment.Node, error) {
 	v, err := w.expression.Value(s)
 	if err != nil {
@@ -121,7 +121,7 @@ func (w *whole) splice(r *renderer, s *expression.Scope) ([]*fragment.Node, erro
 	return nodes, nil
 }
 
-// failure says what is wrong with the expression's value, and which form works.
+// failure describes the mistake in the expression's value, and suggests a form that works.
 func (w *whole) failure(err error) error {
 	message := err.Error()
 	var wrong *misfit
@@ -131,7 +131,7 @@ func (w *whole) failure(err error) error {
 	return &expression.Error{Place: w.expression.Place, Message: show.Plain(message)}
 }
 
-// mapping is an object with an expression somewhere in it, or with directives.
+// mapping is an object with expressions or directives.
 type mapping struct {
 	expression.Place
 	// scalar is set for a scalar with directives for the merge, {$onConflict: …, value: V}: the
@@ -140,14 +140,14 @@ type mapping struct {
 	typ       *podschema.Type
 	condition *expression.Expression
 	entries   []entry
-	// directed is set if there are directives for the merge, and says has them. The text of a $append is its value, and anchor is the
-	// name in a $position if an expression is in it.
+	// directed is set if there are directives for the merge, and says has them. The text of a $append is the
+	// entry's value. anchor is the name in a $position if it has an expression.
 	directed bool
 	says     directive.Directives
 	anchor   []textPart
 }
 
-// entry is one key of a mapping: a literal, or a text if there is one.
+// entry is one key of a mapping. The key is a literal or a text.
 type entry struct {
 	key   string
 	text  []textPart
@@ -189,7 +189,7 @@ func (m *mapping) withDirectives(out *fragment.Node, s *expression.Scope) (*frag
 	value := out.Field("value")
 	if m.scalar {
 		if value == nil {
-			return nil, nil // an expression left the value out
+			return nil, nil // an expression left out the value
 		}
 		out = value
 	}
@@ -240,7 +240,7 @@ func (m *mapping) key(e entry, s *expression.Scope, out *fragment.Node) (string,
 	return "", &expression.Error{Place: m.Place, Message: fmt.Sprintf("the key %s %s", show.Value(key), wrong)}
 }
 
-// sequence is a list with an expression somewhere in it, or with directives.
+// sequence is a list with expressions or directives.
 type sequence struct {
 	at    *manifest.Path
 	typ   *podschema.Type
@@ -261,7 +261,7 @@ type loop struct {
 	over *expression.Expression
 }
 
-// each says which containers of the base pod an item with $each extends.
+// each selects the containers of the base pod that an item with $each extends.
 type each string
 
 // The values of $each.
@@ -288,16 +288,16 @@ func (q *sequence) render(r *renderer, s *expression.Scope) (*fragment.Node, err
 	return nil, nil
 }
 
-// rendering has the items that a sequence has given so far.
+// rendering has the rendered items of a sequence.
 type rendering struct {
 	id    podschema.Identity
 	keyed bool
-	// items are those of a list with keys, values those of another one.
+	// items are those of a list with keys, values those of any other list.
 	items  []fragment.Item
 	values []any
-	// joins has for each key whether all items of it join a text.
+	// joins has the keys whose items all join a text.
 	joins map[string]bool
-	// replaces is set by the item {$patch: replace}, which speaks of the list.
+	// replaces is set by the item {$patch: replace}, which applies to the list.
 	replaces bool
 }
 
@@ -327,8 +327,8 @@ func (q *sequence) renderItem(r *renderer, it *item, s *expression.Scope, out *r
 	return once(s)
 }
 
-// add adds an item. In a list with keys the item must have the keys, and no other item may have the
-// same, unless both join a text to one variable.
+// add adds an item. In a list with keys the item must have a key of its own, unless both items join a text to
+// one variable.
 func (q *sequence) add(r *renderer, it *item, n *fragment.Node, out *rendering) error {
 	switch {
 	case n.Marker:
@@ -358,7 +358,7 @@ func (q *sequence) add(r *renderer, it *item, n *fragment.Node, out *rendering) 
 	return nil
 }
 
-// keyOf returns the key of an item, or what is wrong with the item.
+// keyOf returns the key of an item, or a description of the mistake in the item.
 func (q *sequence) keyOf(n *fragment.Node, out *rendering) (key, wrong string) {
 	if out.id.Set() {
 		bare := *n

@@ -7,13 +7,13 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// validation is a compiled one. Message is nil without a messageExpression.
+// validation is a compiled validation. Message is nil without a messageExpression.
 type validation struct {
 	declared       v1alpha1.Validation
 	holds, message *expression.Expression
 }
 
-// Invalid says that a validation of a template is false for a pod.
+// Invalid is a validation that is false for a pod.
 type Invalid struct {
 	// Name is the validation's.
 	Name string
@@ -21,7 +21,7 @@ type Invalid struct {
 	Message string
 }
 
-// invalid evaluates the validations, and returns those that are false.
+// invalid evaluates the validations, and returns the false ones.
 func (t *Template) invalid(s *expression.Scope) ([]Invalid, error) {
 	var all []Invalid
 	for _, v := range t.validations {
@@ -36,8 +36,8 @@ func (t *Template) invalid(s *expression.Scope) ([]Invalid, error) {
 	return all, nil
 }
 
-// text returns the message of a validation that is false. A messageExpression that
-// fails, as one about a field that the pod does not have, does not hide the refusal.
+// text returns the message of a false validation. It ignores a messageExpression that fails, for example
+// because of an absent field.
 func (v validation) text(s *expression.Scope) string {
 	if v.message != nil {
 		if text, err := v.message.Text(s); err == nil && text != "" {

@@ -11,11 +11,11 @@ import (
 )
 
 func TestEventsAreTheRefusalsOfAPodOrWhatItsCreatorIsWarnedOf(t *testing.T) {
-	lacks := injector.TemplateOutcome{Name: "vault", Code: reason.Suspended, Why: "it is suspended", Asked: true}
-	nothing := injector.TemplateOutcome{Name: "quiet", Code: reason.NothingToInject, Why: "it renders to nothing", Asked: true}
-	injected := injector.TemplateOutcome{Name: "side", Code: reason.Injected, Asked: true}
+	lacks := injector.TemplateOutcome{Name: "vault", Code: reason.Suspended, Why: "it is suspended", Requested: true}
+	nothing := injector.TemplateOutcome{Name: "quiet", Code: reason.NothingToInject, Why: "it renders to nothing", Requested: true}
+	injected := injector.TemplateOutcome{Name: "side", Code: reason.Injected, Requested: true}
 	silent := injector.TemplateOutcome{Name: "other", Code: reason.ConditionFalse, Why: "it matches, and its condition is false"}
-	bad := injector.TemplateOutcome{Name: "side", Code: reason.BadParameter, Why: "loud\nand\x1b worse", Asked: true}
+	bad := injector.TemplateOutcome{Name: "side", Code: reason.BadParameter, Why: "loud\nand\x1b worse", Requested: true}
 	for name, c := range map[string]struct {
 		out  injector.Outcome
 		want []string

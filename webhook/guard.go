@@ -261,7 +261,7 @@ func (g guard) uses(entry templates.Entry) []string {
 	var named, asked []string
 	for ns := range g.options.Namespaces() {
 		value, ok := ns.Annotations[injectKey]
-		ask, err := policy.ParseAsk(value, ok, policy.Namespace)
+		ask, err := policy.ParseAnnotation(value, ok, policy.Namespace)
 		switch {
 		case err != nil || registration.KeepsOut(ns):
 		case ask.Mode == policy.Names && slices.Contains(ask.Names, entry.Name):

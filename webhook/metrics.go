@@ -134,7 +134,7 @@ func (m *Metrics) pod(r Response, dryRun bool) {
 		m.pods.WithLabelValues(string(r.verdict), string(r.code)).Inc()
 	}
 	for _, t := range r.Templates {
-		counts := t.Asked && (r.Call == FirstCall || denied && t.Code == r.code)
+		counts := t.Requested && (r.Call == FirstCall || denied && t.Code == r.code)
 		if t.Code == reason.Injected {
 			counts = !t.Recorded && !denied // a refused pod gets nothing
 		}

@@ -59,8 +59,8 @@ func TestAPodOfTheVersionBeforeIsVerifiedForAMinute(t *testing.T) {
 		allowed bool
 	}{
 		"nothing changed":        {pod, templates.Entry{Template: v1}, 0, true},
-		"changed a moment ago":   {pod, templates.Entry{Template: v2, Previous: v1, Since: since}, templates.Beside, true},
-		"changed a minute ago":   {pod, templates.Entry{Template: v2, Previous: v1, Since: since}, templates.Beside + time.Second, false},
+		"changed a moment ago":   {pod, templates.Entry{Template: v2, Previous: v1, Since: since}, templates.EditGrace, true},
+		"changed a minute ago":   {pod, templates.Entry{Template: v2, Previous: v1, Since: since}, templates.EditGrace + time.Second, false},
 		"changed twice":          {pod, templates.Entry{Template: v3, Previous: v2, Since: since}, 0, false},
 		"another one":            {pod, templates.Entry{Template: v2}, 0, false},
 		"it claims to be old":    {strings.Replace(pod, "audit:1", "evil:1", 1), templates.Entry{Template: v2, Previous: v1, Since: since}, 0, false},

@@ -70,7 +70,7 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 		if request.Pod, err = r.Pod(ctx, decided.Templates); err != nil {
 			return Response{}, err
 		}
-		if out, err = m.pods.Pipeline.InjectDecided(ctx, request, decided); err != nil {
+		if out, err = m.pods.Pipeline.Continue(ctx, request, decided); err != nil {
 			return Response{}, err
 		}
 	}
@@ -138,5 +138,5 @@ func eventsOf(pod map[string]any, out injector.Outcome) []events.Event {
 
 // lacks reports whether somebody asked for a template and the pod goes without it.
 func lacks(t injector.TemplateOutcome) bool {
-	return t.Asked && t.Code != reason.Injected && t.Code != reason.NothingToInject
+	return t.Requested && t.Code != reason.Injected && t.Code != reason.NothingToInject
 }

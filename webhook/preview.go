@@ -180,7 +180,7 @@ func (p preview) namespace(ctx context.Context, r *Review) (Response, error) {
 	ns := templates.Namespace{Name: cmp.Or(r.Name, object.Name), Labels: object.Labels.value, Annotations: object.Annotations.value}
 	set := p.options.Pods.Templates().In(ns.Name)
 	said := telling{about: "namespace " + ns.Name, name: ns.Name, review: r}
-	asked := p.options.Pods.Pipeline.Asked(ns, set)
+	asked := p.options.Pods.Pipeline.DecideForNamespace(ns, set)
 	asked.Command = "" // it is about a pod
 	said.outcome(asked)
 	looked := 0

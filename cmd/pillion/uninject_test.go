@@ -28,7 +28,7 @@ func TestUninjectKeepsWhatSomebodyChangedSince(t *testing.T) {
 	if code != exitDone || !strings.Contains(back, "name: own") || strings.Contains(back, "fluent-bit") {
 		t.Errorf("exit %d\n%s", code, back)
 	}
-	if want := "warning: Pod/web: spec.containers[name=web].volumeMounts[mountPath=/var/log/app]: somebody changed it to"; !strings.Contains(errs, want) {
+	if want := "warning: Pod/web: spec.containers[name=web].volumeMounts[mountPath=/var/log/app]: it was changed to"; !strings.Contains(errs, want) {
 		t.Errorf("standard error is\n%swant %q", errs, want)
 	}
 }

@@ -50,7 +50,7 @@ const (
 // AskedBy returns what asks for sidecars in a namespace.
 func AskedBy(set *templates.Set, ns templates.Namespace) Asker {
 	value, there := ns.Annotations[v1alpha1.InjectKey]
-	ask, err := policy.ParseAsk(value, there, policy.Namespace)
+	ask, err := policy.ParseAnnotation(value, there, policy.Namespace)
 	switch {
 	case set.VerifiedIn(ns):
 		return RequiredMatch

@@ -11,33 +11,32 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Result is a pod as it shall be, and the way there.
+// Result is the changed pod with its JSON patch and record.
 type Result struct {
-	// Pod shares unchanged parts with the pod that came in. It has neither the record nor its labels: [Mark]
-	// puts them in.
+	// Pod shares unchanged parts with the original pod. It lacks the record and its labels until [Result.Mark]
+	// adds them.
 	Pod    map[string]any
 	Record record.Record
-	// Operations lead from the pod that came in to Pod, one after the other.
+	// Operations are the JSON patch from the original pod to Pod.
 	Operations []patch.Operation
-	// Warnings are sentences about places that somebody changed since Pillion wrote them, and where a
-	// template wants something else now.
+	// Warnings name places that somebody changed after injection, and where a template now has another value.
 	Warnings []string
 }
 
-// Apply brings a pod up to date with what the templates want, entry by entry:
+// Apply changes a pod to the target, entry by entry:
 //
-//	the record has            the pod has there          apply
-//	no entry                  anything                   writes what is wanted, notes the original
-//	the wanted digest         anything                   leaves it: others' changes are kept
-//	the wanted digest         not the item at all        adds it again (a field stays away)
-//	another digest            the value with that digest replaces it whole
-//	another digest            what somebody changed      leaves it, with a warning
-//	an entry, nothing wanted  anything                   leaves it
+//	the record has               the pod has there          Apply
+//	no entry                     anything                   writes the target's value, records the original
+//	the target's digest          anything                   keeps it: changes by others stay
+//	the target's digest          no such item               adds the item again (a field stays absent)
+//	another digest               the value with that digest replaces it as a whole
+//	another digest               a value changed since      keeps it, with a warning
+//	an entry, the target none    anything                   keeps it
 //
-// The error is that of the context, which has ended.
-func Apply(ctx context.Context, pod map[string]any, rec record.Record, w *Wanted) (Result, error) {
+// Apply returns the error of a context that has ended.
+func Apply(ctx context.Context, pod map[string]any, rec record.Record, w *Target) (Result, error) {
 	a := &run{ctx: ctx, record: rec.Clone()}
-	changed := a.object(podschema.Pod(), pod, w.Pod, &w.root, rec.Tree(), nil)
+	changed := a.object(podschema.Pod(), pod, w.Pod, cursor{node: &w.root, record: rec.Tree()})
 	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
@@ -56,17 +55,33 @@ func (a *run) emit(op string, at *location, v any) {
 	a.operations = append(a.operations, patch.New(op, at.pointer(), v))
 }
 
-// step is what one entry asks for.
+// cursor is one place in the trees that are walked together.
+type cursor struct {
+	node *node
+	// record is nil if no earlier call wrote below the place.
+	record *record.Tree
+	at     *location
+}
+
+func (c cursor) field(name string) cursor {
+	return cursor{c.node.in[name], c.record.Child(name), c.at.field(name)}
+}
+
+func (c cursor) item(key string, i int) cursor {
+	return cursor{c.node.in[key], c.record.Child(key), c.at.item(key, i)}
+}
+
+// step is the change that one entry needs.
 type step int
 
 const (
-	// keep leaves what stands there, and goes on inside it.
+	// keep leaves the value as it is, and continues below it.
 	keep step = iota
-	// put writes the wanted value.
+	// put writes the target's value.
 	put
-	// remove takes away what stands there.
+	// remove deletes the value.
 	remove
-	// leave leaves all of it, since somebody changed it.
+	// leave keeps the whole value, because somebody changed it.
 	leave
 )
 
@@ -76,7 +91,7 @@ func (a *run) step(t *podschema.Type, n *node, r *record.Tree, now any, isItem b
 	switch {
 	case n.effect == merge.Derived:
 		return keep
-	case n.effect == merge.Made:
+	case n.effect == merge.Created:
 		if !there && (r == nil || r.Entry == nil || t != nil && t.Kind() == podschema.List) {
 			return put
 		}
@@ -105,7 +120,7 @@ func (a *run) step(t *podschema.Type, n *node, r *record.Tree, now any, isItem b
 
 const changedSince = "another webhook or a user changed it after injection, so it stays, and the template's new value is not applied"
 
-// set notes the entries of a node and of all in it.
+// set records the entries of a node and of all nodes below it.
 func (a *run) set(n *node) {
 	if n.entry != nil {
 		a.record.Set[n.path.String()] = *n.entry
@@ -115,8 +130,8 @@ func (a *run) set(n *node) {
 	}
 }
 
-// object applies what is in a node to an object of type t. Want is the object as it is wanted.
-func (a *run) object(t *podschema.Type, now, want map[string]any, n *node, r *record.Tree, at *location) map[string]any {
+// object changes an object of type t to want in the places of the node's tree.
+func (a *run) object(t *podschema.Type, now, want map[string]any, c cursor) map[string]any {
 	changed, copied := now, false
 	change := func(name string, v any) {
 		if !copied {
@@ -131,11 +146,11 @@ func (a *run) object(t *podschema.Type, now, want map[string]any, n *node, r *re
 			changed[name] = v
 		}
 	}
-	for _, name := range n.segments() {
-		child, rc, ft, here := n.in[name], r.Child(name), t.Child(name), at.field(name)
-		do := keep
+	for _, name := range c.node.segments() {
+		ft, here := t.Child(name), c.field(name)
+		child, do := here.node, keep
 		if child.entry != nil {
-			do = a.step(ft, child, rc, now[name], false)
+			do = a.step(ft, child, here.record, now[name], false)
 		}
 		_, there := now[name]
 		switch do {
@@ -144,17 +159,17 @@ func (a *run) object(t *podschema.Type, now, want map[string]any, n *node, r *re
 			if there {
 				op = patch.Replace
 			}
-			a.emit(op, here, want[name])
+			a.emit(op, here.at, want[name])
 			a.set(child)
 			change(name, want[name])
 		case remove:
-			a.emit(patch.Remove, here, nil)
+			a.emit(patch.Remove, here.at, nil)
 			a.set(child)
 			change(name, nil)
 		case leave:
 			a.warnings = append(a.warnings, fmt.Sprintf("template %s: %s: %s", child.template, child.path.Readable(), changedSince))
 		case keep:
-			if v, is := a.inside(ft, now[name], want[name], child, rc, here); is {
+			if v, is := a.inside(ft, now[name], want[name], here); is {
 				change(name, v)
 			}
 		}
@@ -162,8 +177,9 @@ func (a *run) object(t *podschema.Type, now, want map[string]any, n *node, r *re
 	return changed
 }
 
-// inside applies what is in a node to the value at its place, and reports whether that changes it.
-func (a *run) inside(t *podschema.Type, now, want any, n *node, r *record.Tree, at *location) (any, bool) {
+// inside changes the value at a place to want in the places below it. It reports whether the value changed.
+func (a *run) inside(t *podschema.Type, now, want any, c cursor) (any, bool) {
+	n := c.node
 	if n.entry != nil {
 		a.record.Set[n.path.String()] = *n.entry
 	}
@@ -174,22 +190,22 @@ func (a *run) inside(t *podschema.Type, now, want any, n *node, r *record.Tree, 
 	case map[string]any:
 		wanted, _ := want.(map[string]any)
 		before := len(a.operations)
-		changed := a.object(t, now, wanted, n, r, at)
+		changed := a.object(t, now, wanted, c)
 		return changed, len(a.operations) > before
 	case []any:
 		wanted, _ := want.([]any)
 		before := len(a.operations)
-		changed := a.list(t, now, wanted, n, r, at)
+		changed := a.list(t, now, wanted, c)
 		return changed, len(a.operations) > before
 	}
-	// Nothing is there to change: what Pillion wrote in it stays away.
+	// The pod has no value here, so there is nothing to change below: Apply does not write it again.
 	for _, child := range n.in {
 		a.setAbsent(child)
 	}
 	return nil, false
 }
 
-// setAbsent notes the entries of what the API server derives, where nothing stands yet.
+// setAbsent records the entries of values that the API server derives and has not yet set.
 func (a *run) setAbsent(n *node) {
 	if n.entry != nil && n.effect == merge.Derived {
 		a.record.Set[n.path.String()] = *n.entry

@@ -41,11 +41,11 @@ func call(t testing.TB, pod map[string]any, fragment string) (apply.Result, erro
 		t.Fatal(err)
 	}
 	base := rec.Base(pod)
-	m, err := merge.Merge(t.Context(), base, base, fragmenttest.Parse(t, fragment), &merge.Writers{}, merge.Template{Name: "t", OnConflict: "Overwrite"})
+	m, err := merge.Merge(t.Context(), merge.State{Base: base, Pod: base}, fragmenttest.Parse(t, fragment), merge.Template{Name: "t", OnConflict: "Overwrite"})
 	if err != nil || len(m.Conflicts) > 0 {
 		return apply.Result{}, fmt.Errorf("%w %v", err, m.Conflicts)
 	}
-	w := &apply.Wanted{Pod: m.Pod}
+	w := &apply.Target{Pod: m.Pod}
 	w.Add("t", m.Writes)
 	r, err := apply.Apply(t.Context(), pod, rec, w)
 	if err == nil {

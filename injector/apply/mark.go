@@ -12,10 +12,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// TooLargeError reports that the record of what the templates do would be larger than
-// [record.MaxBytes].
+// TooLargeError reports that the new record would exceed [record.MaxBytes].
 type TooLargeError struct {
-	// Bytes is the size of the record, Prior that of the record that the pod came with, 0 for none.
+	// Bytes is the size of the new record, Prior the size of the record that the pod came with, 0 for none.
 	Bytes, Prior int
 }
 
@@ -27,14 +26,14 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("the record of what was injected would have %d bytes, %d are allowed%s", e.Bytes, record.MaxBytes, prior)
 }
 
-// The sections of the metadata that Pillion marks a pod in, in the order of its operations.
+// The sections of the metadata that Pillion writes, in the order of its operations.
 const labels, annotations = "labels", "annotations"
 
 var sections = []string{labels, annotations}
 
-// Mark writes the record into the pod's annotation, and the labels of the templates beside it. Base
-// is the pod without any template. Its error is a [*TooLargeError], or for metadata that are no
-// object a [*merge.PodError].
+// Mark writes the record into the pod's annotation, and sets the labels of the templates. Base is the pod
+// without any template. Mark returns a [*TooLargeError], or a [*merge.PodError] if the metadata is not an
+// object.
 func (r *Result) Mark(base map[string]any, templates []string) error {
 	metadata, ok := r.Pod["metadata"].(map[string]any)
 	if !ok && r.Pod["metadata"] != nil {
@@ -42,15 +41,15 @@ func (r *Result) Mark(base map[string]any, templates []string) error {
 	}
 	before, _ := base["metadata"].(map[string]any)
 	if len(before) == 0 {
-		r.made((*podschema.Path)(nil).Field("metadata"), base, "metadata")
+		r.recordCreated((*podschema.Path)(nil).Field("metadata"), base, "metadata")
 	}
 	for _, section := range sections {
 		if _, ok := metadata[section].(map[string]any); !ok && metadata[section] != nil {
 			return malformed("metadata."+section, metadata[section])
 		}
-		// The base pod decides: what the pod has may be Pillion's own of an earlier call.
+		// The base pod decides, because the metadata of the pod may come from an earlier call of Pillion.
 		if entries, _ := before[section].(map[string]any); len(entries) == 0 && hasKey(before, section) {
-			r.made((*podschema.Path)(nil).Field("metadata").Field(section), before, section)
+			r.recordCreated((*podschema.Path)(nil).Field("metadata").Field(section), before, section)
 		}
 	}
 	text := r.Record.Encode()
@@ -62,7 +61,7 @@ func (r *Result) Mark(base map[string]any, templates []string) error {
 	marked := maps.Clone(metadata)
 	if metadata == nil {
 		marked = map[string]any{labels: wanted[labels], annotations: wanted[annotations]}
-		a.put(r.Pod, "metadata", at, marked)
+		a.emitSet(r.Pod, "metadata", at, marked)
 	} else {
 		for _, section := range sections {
 			a.mark(marked, section, at.field(section), wanted[section])
@@ -78,13 +77,13 @@ func (r *Result) Mark(base map[string]any, templates []string) error {
 
 func hasKey(object map[string]any, key string) bool { _, ok := object[key]; return ok }
 
-// made notes that Pillion makes the object in a field, which may be null or empty.
-func (r *Result) made(path *podschema.Path, object map[string]any, name string) {
+// recordCreated records that Pillion creates the object in a field, which may be null or empty.
+func (r *Result) recordCreated(path *podschema.Path, object map[string]any, name string) {
 	was, had := object[name]
-	r.Record.Set[path.String()] = record.Entry{Made: true, Was: was, Had: had}
+	r.Record.Set[path.String()] = record.Entry{Created: true, Was: was, Had: had}
 }
 
-func (a *run) put(object map[string]any, name string, at *location, v any) {
+func (a *run) emitSet(object map[string]any, name string, at *location, v any) {
 	op := patch.Add
 	if hasKey(object, name) {
 		op = patch.Replace
@@ -92,18 +91,18 @@ func (a *run) put(object map[string]any, name string, at *location, v any) {
 	a.emit(op, at, v)
 }
 
-// mark gives a section of the metadata the wanted entries.
+// mark sets the wanted entries of a section of the metadata.
 func (a *run) mark(metadata map[string]any, section string, at *location, wanted map[string]any) {
 	have, _ := metadata[section].(map[string]any)
 	if have == nil {
-		a.put(metadata, section, at, wanted)
+		a.emitSet(metadata, section, at, wanted)
 		metadata[section] = wanted
 		return
 	}
 	entries := maps.Clone(have)
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		if now, ok := have[key]; !ok || now != wanted[key] {
-			a.put(have, key, at.field(key), wanted[key])
+			a.emitSet(have, key, at.field(key), wanted[key])
 			entries[key] = wanted[key]
 		}
 	}

@@ -22,8 +22,8 @@ type Comparer struct {
 	Registration entries.Registration
 }
 
-// Compare compares a pod, which it does not change, with the pod that would be created in
-// its place now. An error is Pillion's own fault, or the context's.
+// Compare compares a pod with the pod that would be created in its place now. It does not modify the pod.
+// Errors are Pillion's own faults, or the context's.
 func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.Namespace, set *templates.Set) (Comparison, error) {
 	set = set.In(ns.Name)
 	metadata, _ := pod["metadata"].(map[string]any)
@@ -71,7 +71,7 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	return s, nil
 }
 
-// counts reports whether a pod is one to compare.
+// counts reports whether a pod can be compared.
 func counts(pod, metadata, annotations map[string]any) bool {
 	status, _ := pod["status"].(map[string]any)
 	_, mirrors := annotations[mirrorAnnotation]
@@ -79,8 +79,8 @@ func counts(pod, metadata, annotations map[string]any) bool {
 	return !mirrors && metadata["deletionTimestamp"] == nil && phase != "Succeeded" && phase != "Failed"
 }
 
-// explain makes outdated what a new pod has otherwise: for each place that differs the templates
-// of which the pod has another version, or all where no other template explains the place.
+// explain sets the state Outdated at each place that differs: for the templates of which the pod has another
+// version, or for all templates at the place if their versions agree.
 func (s *Comparison) explain() {
 	outdated := map[string]bool{}
 	for _, p := range s.Places {
@@ -111,8 +111,8 @@ func (s *Comparison) explain() {
 	}
 }
 
-// differences returns the places that say something else in two records, in order. Originals do not
-// count: they are the base pod's. What the API server derives says nothing of the templates.
+// differences returns the places at which two records differ, in order. It ignores originals, which belong to
+// the base pod, and derived values, which belong to the API server.
 func differences(a, b record.Record) []*podschema.Path {
 	var texts []string
 	for path, e := range a.Set {
@@ -135,5 +135,7 @@ func differences(a, b record.Record) []*podschema.Path {
 	return all
 }
 
-// writes reports whether an entry says that Pillion wrote or took away something.
-func writes(e record.Entry) bool { return e.Sum != "" || len(e.Gone) > 0 || e.Had && !e.Made }
+// writes reports whether an entry is a write or a removal by Pillion.
+func writes(e record.Entry) bool {
+	return e.Sum != "" || len(e.RemovedItems) > 0 || e.Had && !e.Created
+}

@@ -8,12 +8,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// created returns a pod as the webhook would see it, if somebody created it now: without
-// what the API server, the scheduler, the kubelet and others put in after its creation. Own
-// begins the names of annotations that count whoever wrote them, and when.
+// created returns a pod as its creator sent it: without the fields that the API server, the scheduler, the
+// kubelet and other controllers set later. It keeps annotations that begin with own, whoever set them.
 //
-// Of labels and annotations the pod's managedFields tell which were there from the start. A
-// label that an operator puts on running pods selects no template for a new pod.
+// The managedFields tell which labels and annotations the creator set. A label that an operator sets on a
+// running pod selects no template for a new pod.
 func created(pod map[string]any) map[string]any {
 	pod = maps.Clone(pod)
 	delete(pod, "status")
@@ -50,8 +49,8 @@ func created(pod map[string]any) map[string]any {
 	return pod
 }
 
-// writtenSince returns the keys of labels and annotations that nobody wrote when the pod was
-// created, by field. It returns none if the metadata do not tell.
+// writtenSince returns the keys of labels and annotations that were set after the pod's creation, by field. It
+// returns none if the managedFields do not tell.
 func writtenSince(metadata map[string]any) map[string]map[string]bool {
 	at, ok := moment(metadata["creationTimestamp"])
 	entries, _ := metadata["managedFields"].([]any)
@@ -83,7 +82,7 @@ func writtenSince(metadata map[string]any) map[string]map[string]bool {
 		}
 	}
 	if !known {
-		return nil // the one who created the pod wrote to it again
+		return nil // the pod's creator wrote to it again
 	}
 	for field, keys := range later {
 		for key := range keys {

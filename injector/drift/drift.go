@@ -12,22 +12,22 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// State is how a pod stands to one template.
+// State is the state of a pod with regard to one template.
 type State string
 
 const (
-	// Current: the pod has the template as it would get it now.
+	// Current: the pod has the template as a new pod would.
 	Current State = "injected"
-	// Outdated: the pod has the template, and a new pod would differ in a place where the
-	// template writes. Another hash alone makes none.
+	// Outdated: the pod has the template, and a new pod would differ in a place that the template writes.
+	// Another hash alone does not count.
 	Outdated State = "outdated"
-	// Missing: the pod does not have the template, and would get it now.
+	// Missing: the pod lacks the template, and a new pod would get it.
 	Missing State = "missing"
-	// Refused: the pod would be refused now. So it cannot be created anew.
+	// Refused: a new pod would be refused.
 	Refused State = "refused"
-	// Dropped: the pod has the template, and would not get it now.
+	// Dropped: the pod has the template, and a new pod would not.
 	Dropped State = "dropped"
-	// NotAsked: the pod does not have the template, and would not get it now.
+	// NotAsked: the pod lacks the template, and so would a new pod.
 	NotAsked State = "not asked"
 )
 
@@ -35,21 +35,19 @@ const (
 type Template struct {
 	Name  string `json:"template"`
 	State State  `json:"state"`
-	// Has is the template's hash in the pod's record, "" if the record does not have the
-	// template. Gets is its hash in a pod that is created now, "" if that pod does not get
-	// the template.
+	// Has is the template's hash in the pod's record, Gets its hash in a new pod. Either is "" if the pod does
+	// not get the template.
 	Has  string `json:"has,omitempty"`
 	Gets string `json:"gets,omitempty"`
-	// Code is the template's reason code in a pod that is created now, Why its sentence.
+	// Code is the template's reason code in a new pod, Why its sentence.
 	Code reason.Code `json:"code,omitempty"`
 	Why  string      `json:"-"`
-	// Exception names the exception of a required template by which a pod that is created now goes
-	// without it, "" for none.
+	// Exception names the exception that exempts a new pod from a required template, "" for none.
 	Exception string `json:"-"`
 }
 
-// Templates compares a record with the outcome for a pod that is created now, template by
-// template: those of the outcome first. It finds none outdated: that takes both pods.
+// Templates compares a record with the outcome for a new pod, template by template: those of the outcome come
+// first. It does not find the state Outdated, which takes both pods.
 func Templates(rec record.Record, out injector.Outcome, set *templates.Set) []Template {
 	var all []Template
 	seen := map[string]bool{}
@@ -73,7 +71,7 @@ func Templates(rec record.Record, out injector.Outcome, set *templates.Set) []Te
 		if _, exists := set.Get(name); !exists {
 			t.Code = reason.UnknownTemplate
 		} else if out.Code != "" && out.Code != reason.Injected {
-			t.Code = out.Code // one rule decides for the whole pod
+			t.Code = out.Code // one rule decides about the whole pod
 		}
 		t.Why = t.Code.Sentence()
 		t.State = t.state(out)
@@ -110,30 +108,31 @@ func Named(all []Template, in State) []string {
 // Place is a place of a pod in which a new pod differs.
 type Place struct {
 	Path *podschema.Path
-	// Templates are those of a new pod that want something there. It may be empty.
+	// Templates are the new pod's templates that write the place. It may be empty.
 	Templates []string
 }
 
 // String writes the path as people do.
 func (p Place) String() string { return p.Path.Readable() }
 
-// Comparison is how a pod compares with the pod that would be created in its place now.
+// Comparison is the comparison of a pod with the pod that would be created in its place now.
 type Comparison struct {
-	// Counts reports whether the comparison means something. It does not for a pod that has
-	// ended or is being deleted, and for a mirror pod: then all else is empty.
+	// Counts is false for a pod that has ended or is being deleted, and for a mirror pod. All other fields are
+	// empty then.
 	Counts bool
 	// Called reports whether API servers call Pillion for a new pod.
 	Called bool
-	// Templates are those that the pod has, or that something concerns.
+	// Templates are the templates of the pod and of the new pod, and those with a reason why the new pod goes
+	// without them.
 	Templates []Template
-	// Places are those that Pillion wrote, or would write now, with different values.
+	// Places are the places at which the two records differ.
 	Places []Place
 	// Code is the reason code of a new pod, Message says why it would be refused.
 	Code    reason.Code
 	Message string
-	// Base is the pod as its author wrote it, as far as that is known: without what Pillion
-	// put in, and without what the cluster made of it since. New is the new pod, Base where
-	// it would be refused.
+	// Base is the pod as its author wrote it, as far as managedFields tell: without Pillion's values and
+	// without later changes by the cluster. New is the pod that would be created now, or Base if it would be
+	// refused.
 	Base, New map[string]any
 }
 
@@ -142,8 +141,7 @@ func (s Comparison) Has(in State) bool {
 	return slices.ContainsFunc(s.Templates, func(t Template) bool { return t.State == in })
 }
 
-// Template returns the comparison for the template of that name. One that does not concern
-// the pod is not asked.
+// Template returns the comparison for a template. It returns the state NotAsked for an unrelated template.
 func (s Comparison) Template(name string) Template {
 	if i := slices.IndexFunc(s.Templates, func(t Template) bool { return t.Name == name }); i >= 0 {
 		return s.Templates[i]
@@ -151,10 +149,10 @@ func (s Comparison) Template(name string) Template {
 	return Template{Name: name, State: NotAsked, Code: cmp.Or(s.Code, reason.NotRequested), Why: reason.NotRequested.Sentence()}
 }
 
-// Injected reports whether the pod has something of a template.
+// Injected reports whether the pod has a template.
 func (s Comparison) Injected() bool {
 	return slices.ContainsFunc(s.Templates, func(t Template) bool { return t.Has != "" })
 }
 
-// Behind reports whether the pod lacks a template, or has one that is not as it would be now.
+// Behind reports whether a template is missing or outdated.
 func (s Comparison) Behind() bool { return s.Has(Missing) || s.Has(Outdated) }

@@ -1,5 +1,5 @@
-// Package entries has the table of the registration's entries: which of them an API server calls
-// Pillion through, for a namespace and a pod. The chart's templates are held to it by tests.
+// Package entries has the table of the webhook registration's entries, and tells through which of them an API
+// server calls Pillion for a namespace and a pod. Tests compare the chart with it.
 //
 // In: the labels of a namespace, and the annotations of a pod. Out: entries, and whether they select
 // the namespace. It may import templates, and no other package of this module.
@@ -12,21 +12,21 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Registration is what an API server asks about a pod before it calls Pillion.
+// Registration has the facts by which an API server decides whether to call Pillion.
 type Registration struct {
-	// All: Pillion is called for the pods of all namespaces that do not opt out
-	// (webhook.scope of the chart).
+	// All: API servers call Pillion for the pods of all namespaces that do not opt out (webhook.scope of the
+	// chart).
 	All bool
-	// Excluded are the namespaces that Pillion keeps out of.
+	// Excluded are the namespaces for which Pillion is never called.
 	Excluded []string
 }
 
-// Call is the rule by which API servers call Pillion for a pod, or do not.
+// Call is the rule by which API servers call Pillion for a pod.
 type Call string
 
 // The rules, in the order in which they count.
 const (
-	// CalledNowhere: Pillion keeps out of the namespace.
+	// CalledNowhere: the namespace is excluded.
 	CalledNowhere Call = "excluded"
 	// CalledByLabel: the namespace's label says enabled or enforced.
 	CalledByLabel Call = "label"
@@ -36,7 +36,7 @@ const (
 	CalledByPod Call = "pod"
 	// CalledForAll: Pillion is registered for the pods of all namespaces.
 	CalledForAll Call = "all"
-	// NotCalled: nothing asks.
+	// NotCalled: neither the namespace nor the pod requests injection.
 	NotCalled Call = "none"
 )
 
@@ -69,28 +69,27 @@ func (r Registration) Calls(ns templates.Namespace, annotations map[string]any) 
 	return r.Call(ns, annotations).Called()
 }
 
-// KeepsOut reports whether Pillion has nothing to do with a namespace, whatever a pod asks.
+// KeepsOut reports whether the namespace is excluded, whatever its pods request.
 func (r Registration) KeepsOut(ns templates.Namespace) bool {
 	call := r.Call(ns, nil)
 	return call == CalledNowhere || call == NotCalledByLabel
 }
 
-// Entry is an entry of the registration that has pods reviewed. Each has a path of its own. So
-// a review tells what the API server knows of the namespace: labels by which the entry selects
-// it. A cache that says something else is older than the review, or lacks the namespace's
-// newest version.
+// Entry is an entry of the registration that reviews pods. Each entry has its own path, so a review's path
+// tells which labels of the namespace the API server has seen. A cached namespace with other labels is out of
+// date.
 type Entry struct {
 	// Name is the end of the entry's path.
 	Name string
-	// Closed reports whether the entry's failure policy is Fail.
+	// Closed is set if the entry's failurePolicy is Fail.
 	Closed bool
-	// In are the values of the label injection that the entry selects, empty for any and none, and
-	// NotIn those that it does not.
+	// In are the values of the injection label that the entry selects, empty for any and none, and NotIn the
+	// values that it excludes.
 	In, NotIn []string
 	// Required: the label required has to be true, too.
 	Required bool
-	// Settles is the value with which a cached namespace will do, although the entry does not select
-	// it, where it cannot be read live. Empty: none will.
+	// Settles is a label value of cached namespaces. If a namespace cannot be read live, a cached one with this
+	// value is accepted, although the entry does not select it. Empty: none is accepted.
 	Settles string
 }
 
@@ -100,9 +99,9 @@ func (e Entry) Selects(ns templates.Namespace) bool {
 	return (len(e.In) == 0 || slices.Contains(e.In, value)) && !slices.Contains(e.NotIn, value) && e.verifies(ns)
 }
 
-// SettlesFor reports whether a cached namespace will do that the entry does not select, where it
-// cannot be read live. It does for a namespace that the cache has as enforced, at an entry for
-// namespaces that are not: without an answer API servers would create the pod as it is.
+// SettlesFor reports whether a cached namespace is accepted that the entry does not select, because the
+// namespace cannot be read live. It reports true for an enforced namespace at an entry for other namespaces:
+// without an answer API servers would create the pod without its sidecars.
 func (e Entry) SettlesFor(ns templates.Namespace) bool {
 	return e.Settles != "" && ns.Labels[v1alpha1.InjectionLabel] == e.Settles && e.verifies(ns)
 }
@@ -111,8 +110,8 @@ func (e Entry) verifies(ns templates.Namespace) bool {
 	return !e.Required || ns.Labels[v1alpha1.RequiredLabel] == "true"
 }
 
-// Mutating returns the entries that have pods injected. Pods is there with All, too: the API server
-// may have a registration without it.
+// Mutating returns the entries that inject pods. The entry pods is included with All, too, because the API
+// server may have a registration without All.
 func (r Registration) Mutating() []Entry {
 	requested := Entry{Name: "requested", In: []string{v1alpha1.InjectionEnabled}, Settles: v1alpha1.InjectionEnforced}
 	if r.All {
@@ -125,8 +124,7 @@ func (r Registration) Mutating() []Entry {
 	}
 }
 
-// Verifying returns the entries that have final pods verified: those of namespaces with the label
-// [v1alpha1.RequiredLabel].
+// Verifying returns the entries that verify final pods, in namespaces with the label [v1alpha1.RequiredLabel].
 func (r Registration) Verifying() []Entry {
 	return []Entry{
 		{Name: "requested", NotIn: []string{v1alpha1.InjectionEnforced, v1alpha1.InjectionDisabled}, Required: true, Settles: v1alpha1.InjectionEnforced},
@@ -134,8 +132,8 @@ func (r Registration) Verifying() []Entry {
 	}
 }
 
-// Preview returns the entries that have workloads and namespaces previewed: where namespaces ask for
-// injection, and elsewhere, where the object itself has a key of Pillion's.
+// Preview returns the entries that preview workloads and namespaces: in namespaces that request injection, and
+// elsewhere for objects with a key of Pillion's.
 func (r Registration) Preview() []Entry {
 	preview := Entry{Name: "preview", In: []string{v1alpha1.InjectionEnabled, v1alpha1.InjectionEnforced}}
 	if r.All {

@@ -14,10 +14,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Level is the kind of object that keys stand on.
+// Level is the kind of object that has the keys.
 type Level string
 
-// The levels at which keys stand.
+// The levels of objects with keys.
 const (
 	Namespace Level = "namespace"
 	// Workload is the metadata of a workload itself: of a Deployment, not of its pod template.
@@ -26,7 +26,7 @@ const (
 	Pod Level = "pod"
 )
 
-// Field is the field of the metadata that a key stands in.
+// Field is the field of the metadata that has the key.
 type Field string
 
 // The fields with keys.
@@ -42,9 +42,9 @@ const MaxFindings = 10
 type Finding struct {
 	Field      Field
 	Key, Value string
-	// Says is a clause that goes on after the key. Of the last finding of too many, it is all.
+	// Says completes the sentence that begins with the key. The last finding of too many has only this text.
 	Says string
-	// OnWorkload: the annotation is read from pods, and stands on their workload.
+	// OnWorkload is set for a pod's annotation on its workload.
 	OnWorkload bool
 }
 
@@ -62,19 +62,19 @@ type Object struct {
 	// Kind names the object in sentences, such as Deployment. Default: the level.
 	Kind                string
 	Labels, Annotations map[string]string
-	// PodLabels and PodAnnotations are those of a workload's pod template. Keys that tools write to
-	// both are judged there.
+	// PodLabels and PodAnnotations are those of a workload's pod template. A key that is on both objects is
+	// checked there.
 	PodLabels, PodAnnotations map[string]string
 }
 
-// Rules are what the keys are judged by.
+// Rules have the templates and settings by which keys are checked.
 type Rules struct {
 	Templates *templates.Set
-	// Namespace has the labels of the object's namespace: no template is proposed that is not
-	// available there.
+	// Namespace has the labels of the object's namespace. Check suggests only templates that are available
+	// there.
 	Namespace map[string]string
-	// Concerned reports whether the pipeline refuses unknown parameters of a template itself. Nil:
-	// of all templates.
+	// Concerned reports whether the pipeline itself refuses unknown parameters of a template. Nil means all
+	// templates.
 	Concerned func(template string) bool
 }
 
@@ -93,7 +93,7 @@ func Check(r Rules, o Object) []Finding {
 	return found
 }
 
-// check returns the findings of one field, and no more than one too many.
+// check returns the findings of one field, at most one more than allowed.
 func (r Rules) check(o Object, field Field, entries, ofPods map[string]string) (found []Finding) {
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		template, name, under := Under(key)
@@ -135,7 +135,7 @@ func Under(key string) (template, name string, ok bool) {
 // namespaceLabels are the labels of namespaces, by their names after the prefix.
 var namespaceLabels = []string{"injection", "required", "proof"}
 
-// isWritten reports whether a key is one that Pillion writes, or a label of namespaces.
+// isWritten reports whether Pillion itself writes the key, or the key is a label of namespaces.
 func isWritten(level Level, field Field, template, name string) bool {
 	switch {
 	case level == Namespace:
@@ -146,8 +146,8 @@ func isWritten(level Level, field Field, template, name string) bool {
 	return level == Pod && (template == "" && name == "status" || strings.HasSuffix(template, ".files"))
 }
 
-// isAnnotation reports whether Pillion reads an annotation of pods or namespaces. Of a broken template
-// all count.
+// isAnnotation reports whether Pillion reads an annotation of pods or namespaces. All annotations of a broken
+// template count.
 func (r Rules) isAnnotation(template, name string) bool {
 	if template == "" {
 		return name == "inject"
@@ -156,8 +156,8 @@ func (r Rules) isAnnotation(template, name string) bool {
 	return isTemplate && (parameters == nil || slices.Contains(parameters, name))
 }
 
-// parameters returns the names that the annotations of a template's parameters have after the prefix,
-// in all versions, and of a map the one that a name may mean. They are nil for a broken template.
+// parameters returns the annotation names of a template's parameters, without the prefix and in all versions.
+// For a parameter of type map it returns the entry that name may mean. It returns nil for a broken template.
 func (r Rules) parameters(template, name string) (names []string, isTemplate bool) {
 	e, isTemplate := r.Templates.Get(template)
 	if e.Template == nil {
@@ -189,7 +189,7 @@ func (r Rules) refuses(template string) bool {
 	return isTemplate && (r.Concerned == nil || r.Concerned(template))
 }
 
-// instead ends the message about a key that nothing reads.
+// instead completes the message about an unknown key.
 func (r Rules) instead(o Object, template, name string) string {
 	inject := "the annotation " + v1alpha1.InjectKey + o.ofPods()
 	parameters, isTemplate := r.parameters(template, name)
@@ -220,7 +220,7 @@ func (o Object) podAnnotations() string {
 	return strings.Join(append(owner.TemplatePath(o.Kind), "metadata", "annotations"), ".")
 }
 
-// ofPods ends the name of an annotation where the object is a workload.
+// ofPods completes the name of an annotation if the object is a workload.
 func (o Object) ofPods() string {
 	if o.Level != Workload {
 		return ""

@@ -10,14 +10,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Some values of a pod were set by neither its author nor its owner but by the API server's admission
-// plugins, which run before webhooks: ServiceAccount, Priority, DefaultTolerationSeconds and
-// LimitRanger. They count as unset.
+// The API server's admission plugins run before webhooks: ServiceAccount, Priority, DefaultTolerationSeconds
+// and LimitRanger. The values that they set are neither the author's nor a template's, and count as unset.
 
 var resourcesType, quantityType = typeAt("spec.containers[].resources"), typeAt("spec.containers[].resources.limits")
 
-// countsAsUnset reports whether the value v in one of the fields of an object gives way without a
-// conflict.
+// countsAsUnset reports whether a template may replace the value v of a field without a conflict.
 func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map[string]any, at place) bool {
 	switch name {
 	case "serviceAccountName", "serviceAccount":
@@ -25,7 +23,7 @@ func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map
 			return true
 		}
 	case "priority", "preemptionPolicy":
-		// Nobody may set these: the plugin computes them, and refuses others.
+		// Users may not set these fields: the plugin computes them, and refuses any other value.
 		if at.path.Is("spec", name) {
 			return true
 		}
@@ -43,8 +41,7 @@ func (m *merger) countsAsUnset(t *podschema.Type, name string, v any, fields map
 	return podschema.WouldBeDefault(t, fields, name, v)
 }
 
-// impliedRequests returns the requests of resources that say no more than their limits do: those give
-// way, as every default does.
+// impliedRequests returns the requests that equal their limits: like defaults, a template may replace them.
 func impliedRequests(resources map[string]any) map[string]bool {
 	limits, requests := podschema.ObjectOf(resources["limits"]), podschema.ObjectOf(resources["requests"])
 	implied := make(map[string]bool, len(requests))
@@ -65,17 +62,17 @@ const TokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 // tokenVolumePrefix begins the name of the plugin's volume.
 const tokenVolumePrefix = "kube-api-access-"
 
-// WithoutToken returns the mounts of a container without the one of the service account's token.
+// WithoutToken returns the mounts of a container without the mount of the service account's token.
 func WithoutToken(mounts any) []any {
 	return slices.DeleteFunc(slices.Clone(podschema.ListOf(mounts)), isAtToken)
 }
 
-// isAtToken reports whether a mount keeps the plugin from mounting the token. The plugin compares the
-// path as it is written.
+// isAtToken reports whether a mount prevents the plugin from mounting the token. The plugin compares the path
+// literally.
 func isAtToken(mount any) bool { return podschema.ObjectOf(mount)["mountPath"] == TokenPath }
 
-// withToken returns a container with the mount that the plugin would add, if it does not mount
-// something there.
+// withToken returns a container with the mount that the plugin would add. A container with a mount at that path
+// stays as it is.
 func (m *merger) withToken(container map[string]any) map[string]any {
 	mounts := podschema.ListOf(container["volumeMounts"])
 	if m.token == "" || slices.ContainsFunc(mounts, isAtToken) {
@@ -86,9 +83,8 @@ func (m *merger) withToken(container map[string]any) map[string]any {
 	return container
 }
 
-// tokenVolume returns the name of the volume that the plugin mounts, and "" where it cannot be told
-// that the plugin mounts one. Without the mount the pod is as right: the plugin adds it where it
-// belongs. With it, a container could get a token that it should not have.
+// tokenVolume returns the name of the volume that the plugin mounts, "" if that is uncertain. A missing mount
+// does no harm: the plugin adds it. A wrong mount could give a container a token that it should not have.
 func (m *merger) tokenVolume(f *fragment.Node) string {
 	spec, base := podschema.ObjectOf(m.pod["spec"]), podschema.ObjectOf(m.base["spec"])
 	wanted := func(name string) any {
@@ -112,8 +108,8 @@ func (m *merger) tokenVolume(f *fragment.Node) string {
 	return ""
 }
 
-// mountedByPlugin reports whether the plugin has mounted the volume into the pod with that spec: then
-// all its init and app containers mount something where the token goes.
+// mountedByPlugin reports whether the plugin has mounted the volume into the pod: all its init and app
+// containers have a mount at the token's path.
 func mountedByPlugin(spec map[string]any, volume string) bool {
 	found := false
 	for _, list := range []string{"initContainers", "containers"} {
@@ -130,8 +126,8 @@ func mountedByPlugin(spec map[string]any, volume string) bool {
 	return found
 }
 
-// IsTokenVolume reports whether a volume is the one that the plugin adds to pods: it projects the
-// token, the cluster's CA and the namespace, and nothing else.
+// IsTokenVolume reports whether the ServiceAccount plugin added the volume: it projects the token, the
+// cluster's CA and the namespace, and nothing else.
 func IsTokenVolume(volume any) bool {
 	v := podschema.ObjectOf(volume)
 	name, _ := v["name"].(string)
@@ -139,7 +135,7 @@ func IsTokenVolume(volume any) bool {
 	return strings.HasPrefix(name, tokenVolumePrefix) && len(sources) >= 3 && !slices.ContainsFunc(sources, func(v any) bool { return !isTokenSource(podschema.ObjectOf(v)) })
 }
 
-// isTokenSource reports whether the plugin gives that source to the volume.
+// isTokenSource reports whether the plugin adds that source to the volume.
 func isTokenSource(source map[string]any) bool {
 	token, ca, downward := podschema.ObjectOf(source["serviceAccountToken"]), podschema.ObjectOf(source["configMap"]), podschema.ObjectOf(source["downwardAPI"])
 	switch {
@@ -169,8 +165,8 @@ func onlyItem(v any) map[string]any {
 // defaultTolerations are the keys of the two tolerations of the plugin DefaultTolerationSeconds.
 var defaultTolerations = []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
-// isDefaultToleration recognizes the plugin's two tolerations by their seconds, too: with others,
-// somebody wrote them.
+// isDefaultToleration recognizes the plugin's two tolerations. Other seconds mean that somebody wrote the
+// toleration.
 func isDefaultToleration(v any) bool {
 	t := podschema.ObjectOf(v)
 	seconds, _ := t["tolerationSeconds"].(json.Number)
@@ -178,7 +174,7 @@ func isDefaultToleration(v any) bool {
 	return slices.Contains(defaultTolerations, key) && t["operator"] == "Exists" && t["effect"] == "NoExecute" && seconds == "300" && len(t) == 4
 }
 
-// covers is the plugin's own question: does the toleration make the default one of that key unnecessary?
+// covers reports whether a toleration keeps the plugin from adding the default one of that key.
 func covers(toleration any, of string) bool {
 	t := podschema.ObjectOf(toleration)
 	key, _ := t["key"].(string)
@@ -186,8 +182,7 @@ func covers(toleration any, of string) bool {
 	return (key == "" || key == of) && (effect == "" || effect == "NoExecute")
 }
 
-// removeDefaultTolerations takes out the tolerations that the plugin would not have added beside the
-// template's.
+// removeDefaultTolerations removes the tolerations that the plugin would not have added beside the template's.
 func (l *list) removeDefaultTolerations(items []fragment.Item) {
 	index, covered := podschema.IndexIn(l.id, l.now, l.keys), map[any]bool{}
 	for _, it := range items {
@@ -211,9 +206,9 @@ func (l *list) removeDefaultTolerations(items []fragment.Item) {
 
 const limitRangerKey = "kubernetes.io/limit-ranger"
 
-// limitRanged returns the places that LimitRanger says it set, as text, nil for none. Its annotation is
-// the only trace: "LimitRanger plugin set: cpu, memory request for container web; cpu limit for init
-// container setup".
+// limitRanged returns the paths of the values that LimitRanger set, nil for none. It parses LimitRanger's
+// annotation: "LimitRanger plugin set: cpu, memory request for container web; cpu limit for init container
+// setup".
 func limitRanged(pod map[string]any) map[string]bool {
 	text, _ := podschema.ObjectOf(podschema.ObjectOf(pod["metadata"])["annotations"])[limitRangerKey].(string)
 	text, ok := strings.CutPrefix(text, "LimitRanger plugin set: ")

@@ -7,12 +7,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// derive does what the template's values make necessary in others, because the API server derives
-// these from them. Where the API server writes the value by itself, the write is [Derived]: it is no
-// change, and the base pod of the next call does not have the value.
+// derive updates the fields that the API server derives from the template's values. If the API server writes
+// the field itself, the write is [Derived]: it changes nothing, and the next call's base pod lacks the field.
 func (m *merger) derive() {
 	for _, w := range slices.Clone(m.result.Writes) {
-		if w.Effect == Same || w.Effect == Made {
+		if w.Effect == Same || w.Effect == Created {
 			continue
 		}
 		switch path := w.Path; {
@@ -23,7 +22,7 @@ func (m *merger) derive() {
 		case path.Is("spec", "hostNetwork") && w.Value == true:
 			m.deriveHostPorts(nil)
 		case path.Is("spec", "tolerations"):
-			m.keepDefaultTolerations(podschema.ListOf(w.Was))
+			m.restoreDefaultTolerations(podschema.ListOf(w.Was))
 		case w.Type.IsContainer() && w.Value != nil && podschema.ObjectOf(m.result.Pod["spec"])["hostNetwork"] == true:
 			m.deriveHostPorts(path)
 		case path.Parent() != nil && path.Parent().Name() == "limits":
@@ -36,12 +35,12 @@ func (m *merger) derive() {
 	m.derivePodResources()
 }
 
-// at returns what the merged pod has at a place.
+// at returns the merged pod's value at a path.
 func (m *merger) at(path *podschema.Path) any {
 	return podschema.LookUp(m.result.Pod, path.Segments())
 }
 
-// touched reports whether the template wrote the place, or wants what stands there.
+// touched reports whether the template wrote the place, or agrees with its value.
 func (m *merger) touched(path *podschema.Path) bool {
 	text := path.String()
 	return slices.ContainsFunc(m.result.Writes, func(w Write) bool {
@@ -53,7 +52,7 @@ func (m *merger) derived(path *podschema.Path, was any) {
 	m.write(Write{Path: path, Effect: Derived, Was: was, Had: was != nil})
 }
 
-// change puts v at a place of the merged pod, nil for nothing, and notes it.
+// change sets v at a path of the merged pod, nil for none, and records the write.
 func (m *merger) change(path *podschema.Path, t *podschema.Type, v any) {
 	was := m.at(path)
 	effect := Replaced
@@ -64,19 +63,18 @@ func (m *merger) change(path *podschema.Path, t *podschema.Type, v any) {
 		effect = Removed
 	}
 	m.write(Write{Path: path, Type: t, Effect: effect, Value: v, Was: was, Had: was != nil})
-	m.result.Pod, _ = putAt(podschema.Pod(), m.result.Pod, path.Segments(), v).(map[string]any)
+	m.result.Pod, _ = replaceAt(podschema.Pod(), m.result.Pod, path.Segments(), v).(map[string]any)
 }
 
-// putAt returns a value with v at a keyed path, nil for nothing. What is around the place has to be
-// there, and is copied.
-func putAt(t *podschema.Type, in any, path []string, v any) any {
+// replaceAt returns a copy of in with v at a keyed path; nil deletes. The objects around the path must exist.
+func replaceAt(t *podschema.Type, in any, path []string, v any) any {
 	if len(path) == 0 {
 		return v
 	}
 	switch in := in.(type) {
 	case map[string]any:
 		in = maps.Clone(in)
-		value := putAt(t.Child(path[0]), in[path[0]], path[1:], v)
+		value := replaceAt(t.Child(path[0]), in[path[0]], path[1:], v)
 		if in[path[0]] = value; value == nil {
 			delete(in, path[0])
 		}
@@ -85,14 +83,14 @@ func putAt(t *podschema.Type, in any, path []string, v any) any {
 		id, _ := t.Identity()
 		if i, ok := podschema.IndexIn(id, in, map[string]bool{path[0]: true})[path[0]]; ok {
 			in = slices.Clone(in)
-			in[i] = putAt(id.Elem, in[i], path[1:], v)
+			in[i] = replaceAt(id.Elem, in[i], path[1:], v)
 		}
 		return in
 	}
 	return in
 }
 
-// deriveAlias keeps the deprecated name of the service account in step: the API writes both.
+// deriveAlias updates the deprecated field serviceAccount, because the API writes both.
 func (m *merger) deriveAlias(account any) {
 	at := specPath.Field("serviceAccount")
 	if m.touched(at) {
@@ -106,8 +104,8 @@ func (m *merger) deriveAlias(account any) {
 	}
 }
 
-// dropComputed drops what was computed for another priority class, with which the API server would
-// refuse the pod. It computes both anew.
+// dropComputed removes the fields that were computed for another priority class. The API server would refuse
+// the pod with them, and computes them again.
 func (m *merger) dropComputed() {
 	for _, name := range []string{"preemptionPolicy", "priority"} {
 		at := specPath.Field(name)
@@ -122,8 +120,8 @@ func (m *merger) dropComputed() {
 	}
 }
 
-// deriveHostPorts notes the host ports that the API server derives in a pod on the host's network: in
-// one container, or with nil in all.
+// deriveHostPorts records the host ports that the API server derives in a pod on the host's network: in one
+// container, or in all if only is nil.
 func (m *merger) deriveHostPorts(only *podschema.Path) {
 	id, _ := podschema.At("spec.containers[].ports").Identity()
 	for _, list := range []string{"containers", "initContainers"} {
@@ -143,10 +141,10 @@ func (m *merger) deriveHostPorts(only *podschema.Path) {
 	}
 }
 
-// keepDefaultTolerations keeps the tolerations of the plugin DefaultTolerationSeconds where a template
-// replaces the whole list, or takes it away. The plugin runs again after webhooks: it would add them
-// once more, and the API server would call Pillion a second time.
-func (m *merger) keepDefaultTolerations(was []any) {
+// restoreDefaultTolerations restores the tolerations of the plugin DefaultTolerationSeconds if a template
+// replaces or removes the whole list. The plugin runs again after webhooks: it would add them once more, and
+// the API server would call Pillion a second time.
+func (m *merger) restoreDefaultTolerations(was []any) {
 	at := specPath.Field("tolerations")
 	before := podschema.ListOf(m.at(at))
 	wanted := slices.Clone(before)
@@ -167,12 +165,11 @@ func (m *merger) keepDefaultTolerations(was []any) {
 			}
 		}
 	}
-	m.result.Pod, _ = putAt(podschema.Pod(), m.result.Pod, at.Segments(), wanted).(map[string]any)
+	m.result.Pod, _ = replaceAt(podschema.Pod(), m.result.Pod, at.Segments(), wanted).(map[string]any)
 }
 
-// deriveRequest does what a container's new limit makes necessary in its request: the API server
-// derives an absent one, and refuses one above the limit. A request that said what the limit said
-// follows it.
+// deriveRequest updates the request of a container whose limit is new. The API server sets an absent request to
+// the limit, and refuses a request above the limit. A request that equaled the old limit follows the new one.
 func (m *merger) deriveRequest(w Write) {
 	resources := w.Path.Parent().Parent()
 	if resources.Parent() == nil || resources.Is("spec", "resources") || w.Value == nil || resources.Name() != "resources" {
@@ -192,9 +189,8 @@ func (m *merger) deriveRequest(w Write) {
 	}
 }
 
-// deriveLimitRange notes that LimitRanger may write its annotation anew, where a template put a value
-// in the place of one that LimitRanger set. LimitRanger runs again after a webhook, sets the
-// resources of the new containers, and says nothing of the others.
+// deriveLimitRange records that LimitRanger may rewrite its annotation if a template replaces a value that
+// LimitRanger set. LimitRanger runs again after a webhook, and then lists only the new containers.
 func (m *merger) deriveLimitRange() {
 	annotations := (*podschema.Path)(nil).Field("metadata").Field("annotations")
 	at := annotations.Key(limitRangerKey)

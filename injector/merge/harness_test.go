@@ -33,29 +33,29 @@ func named(fragments ...string) []template {
 type outcome struct {
 	pod      map[string]any
 	warnings []string
-	kept     []merge.Kept
+	kept     []merge.PodValue
 	writers  *merge.Writers
-	wanted   *apply.Wanted
+	wanted   *apply.Target
 }
 
 // mergeAll applies templates in order. Its error is a merge's, or the first conflict.
 func mergeAll(t testing.TB, pod map[string]any, all []template) (outcome, error) {
 	t.Helper()
-	o := outcome{pod: pod, writers: &merge.Writers{}, wanted: &apply.Wanted{Pod: pod}}
+	o := outcome{pod: pod, writers: &merge.Writers{}, wanted: &apply.Target{Pod: pod}}
 	before := string(podschema.Encode(pod))
 	for _, one := range all {
 		if one.object == nil {
 			one.object = fragmenttest.Decode(t, one.fragment)
 		}
-		r, err := merge.Merge(t.Context(), pod, o.pod, fragmenttest.Of(podschema.Pod(), one.object), o.writers, one.Template)
+		r, err := merge.Merge(t.Context(), merge.State{Base: pod, Pod: o.pod, Writers: o.writers}, fragmenttest.Of(podschema.Pod(), one.object), one.Template)
 		if err != nil {
 			return o, err
 		}
 		if len(r.Conflicts) > 0 {
 			return o, r.Conflicts[0]
 		}
-		o.pod, o.kept = r.Pod, append(o.kept, r.Kept...)
-		for _, k := range r.Kept {
+		o.pod, o.kept = r.Pod, append(o.kept, r.PodValues...)
+		for _, k := range r.PodValues {
 			if text := k.Warning(); text != "" {
 				o.warnings = append(o.warnings, text)
 			}

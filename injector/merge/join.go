@@ -8,16 +8,15 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// A template can join a text to an annotation or to a variable. A text that is there already, as the
-// whole or between separators, is not joined again. A prepended text stands behind those that
-// earlier templates prepended.
+// A template can join a text to an annotation or to a variable. A text that is already there, alone or between
+// separators, is not joined again. A prepended text comes after those that earlier templates prepended.
 
-// joined is a text while others are joined to it.
+// joined is a text during the joining of others.
 type joined struct {
 	text string
-	// front is how many bytes at the beginning were prepended.
+	// front is the number of prepended bytes at the beginning.
 	front int
-	// pieces has the parts between a separator, for the separators that were asked for since the text changed.
+	// pieces caches the parts between separators, by separator. It is dropped when the text changes.
 	pieces map[string]map[string]bool
 }
 
@@ -51,7 +50,7 @@ func (j *joined) join(text directive.Join) {
 	}
 }
 
-// has reports whether the text is there already.
+// has reports whether the text is already joined.
 func (j *joined) has(text directive.Join) bool {
 	if strings.Contains(text.Text, text.Separator) {
 		return strings.Contains(text.Separator+j.text+text.Separator, text.Separator+text.Text+text.Separator)
@@ -71,7 +70,7 @@ func (j *joined) has(text directive.Join) bool {
 }
 
 // separatesOtherwise reports a conflict if another required template joins texts to the place with another
-// separator: merged into the pod that has both, neither would find its own again.
+// separator. In a pod with both, neither template would find its own text again.
 func (m *merger) separatesOtherwise(at place, now any, texts []directive.Join) bool {
 	if !m.template.Required || at.writers == nil || at.writers.separator == "" {
 		return false
@@ -85,8 +84,8 @@ func (m *merger) separatesOtherwise(at place, now any, texts []directive.Join) b
 	return false
 }
 
-// addsToWhole reports a conflict if another required template set the text to which this one would join its
-// own: merged into the pod that has both, that one would find another text.
+// addsToWhole reports a conflict if another required template set the text to which this one joins its own. In
+// a pod with both, that template would find another text.
 func (m *merger) addsToWhole(at place, now any, text string) bool {
 	if !m.template.Required || at.writers == nil || !at.writers.required || at.writers.separator != "" {
 		return false
@@ -95,7 +94,7 @@ func (m *merger) addsToWhole(at place, now any, text string) bool {
 	return true
 }
 
-// joins completes the last write, of a text that was joined.
+// joins completes the last write with the prepended bytes and the separator.
 func (m *merger) joins(j joined, text directive.Join) {
 	w := &m.result.Writes[len(m.result.Writes)-1]
 	w.front = j.front
@@ -104,11 +103,11 @@ func (m *merger) joins(j joined, text directive.Join) {
 	}
 }
 
-// joinTexts joins texts to a value of which templates prepended a part.
+// joinTexts joins texts to a value. The first bytes of the value may be texts that earlier templates prepended.
 func (m *merger) joinTexts(at place, value string, texts []directive.Join) joined {
 	j := joined{text: value}
-	// A required template stands in front of all that is not required: there it finds its own text again,
-	// whatever separates the others.
+	// A required template prepends its text to those of templates that are not required. There it finds its
+	// text again, with any separator.
 	if at.writers != nil && (!m.template.Required || at.writers.separator != "") {
 		j.front = min(at.writers.front, len(value))
 	}
@@ -124,7 +123,7 @@ func (m *merger) joinField(t *podschema.Type, f *fields, n fragment.Field, at pl
 		return nil
 	}
 	now, there := f.now[n.Name], f.now[n.Name] != nil
-	if w := at.writers; !there && w != nil && w.gone {
+	if w := at.writers; !there && w != nil && w.deleted {
 		m.disagree(at, w.by, nil, n.Join.Text, "that template deletes it")
 		return nil
 	}
@@ -148,7 +147,7 @@ func (m *merger) joinField(t *podschema.Type, f *fields, n fragment.Field, at pl
 	if there && m.addsToWhole(at, now, n.Join.Text) {
 		return nil
 	}
-	m.put(f, n.Name, at, t, effect, j.text)
+	m.writeField(f, at, t, effect, j.text)
 	m.joins(j, *n.Join)
 	return nil
 }

@@ -11,86 +11,102 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Template is what the merge needs to know of a template.
+// Template has the settings of a template that the merge reads.
 type Template struct {
 	Name string
 	// OnConflict is Deny, KeepPod or Overwrite; "" means Deny.
 	OnConflict string
-	// Overridable lets a pod's author declare a container of a sidecar's name, whose fields win.
+	// Overridable lets a pod's author declare a container of a sidecar's name. The author's fields then win.
 	Overridable bool
-	// KeepPodResources leaves the pod's own spec.resources alone.
+	// KeepPodResources keeps the pod's own spec.resources.
 	KeepPodResources bool
-	// Required makes every other value of the pod a conflict, whatever OnConflict says. Only $patch and
-	// $unset take away.
+	// Required makes any other value of the pod a conflict, whatever OnConflict says. Only $patch and $unset
+	// remove values.
 	Required bool
 }
 
-// Effect is what a template does in one place.
+// Effect is the effect of a template on one place.
 type Effect string
 
 const (
-	// Added: nothing stood there.
+	// Added: the place had no value.
 	Added Effect = "added"
-	// Replaced: another value stood there.
+	// Replaced: the place had another value.
 	Replaced Effect = "replaced"
-	// Appended: a text is joined to the one that stood there.
+	// Appended: the template joined a text to the value.
 	Appended Effect = "appended"
-	// Removed: what stood there goes.
+	// Removed: the template removed the value.
 	Removed Effect = "removed"
-	// Same: what the template wants stands there already.
+	// Same: the place already had the template's value.
 	Same Effect = "same"
-	// Derived: the API server writes the value, because of another one.
+	// Derived: the API server derives the value from another one.
 	Derived Effect = "derived"
-	// Made: an object or a list is made to hold other values.
-	Made Effect = "made"
+	// Created: an object or a list was created for other values.
+	Created Effect = "made"
 )
 
-// Write is what a template does in one place.
+// Write is one template's write to one place.
 type Write struct {
 	Path   *podschema.Path
 	Type   *podschema.Type
 	Effect Effect
-	// Value is what stands there now, nil for nothing.
+	// Value is the value after the write, nil for none.
 	Value any
-	// Was is what stood there, if Had is set. It may be null.
+	// Was is the earlier value, if Had is set. It may be null.
 	Was any
 	Had bool
-	// Gone are the items of the key that were taken out of the list.
-	Gone []Gone
+	// RemovedItems are the items of the key that were removed from the list.
+	RemovedItems []RemovedItem
 	// First is set for an item that is put first.
 	First bool
 
-	front     int
-	separator string
-	whole     bool
-	// required is set for a write of a required template.
-	required bool
+	claim
 }
 
-// Gone is an item that was taken out, and its index in the list of the base pod.
-type Gone struct {
+// claim says how a template's value binds the templates that come later.
+type claim struct {
+	// whole is set for an object or a list that replaces all that could be in it.
+	whole bool
+	// required is set if a required template wrote the value.
+	required bool
+	// front is the number of bytes at the beginning of a text that templates prepended.
+	front int
+	// separator is that of the texts that required templates joined, "" for none.
+	separator string
+}
+
+// RemovedItem is a removed item, with its index in the list of the base pod.
+type RemovedItem struct {
 	At   int
 	Item any
 }
 
-// Result is what a merge gives.
+// Result is the result of a merge.
 type Result struct {
-	// Pod is the merged pod. It shares with the pod that came in what did not change.
+	// Pod is the merged pod. It shares unchanged parts with the original.
 	Pod map[string]any
-	// Writes are in the order in which they were made: what is around a place comes before it.
+	// Writes are in the order of the merge: an object comes before its fields.
 	Writes []Write
-	// Conflicts are the places where somebody else has another value. If there are any, the pod must not be
-	// used, unless the template is required and the conflicts are told.
+	// Conflicts are the places with another value of the pod or of another template. If there are any, the
+	// caller must not use the pod, unless the template is required and the conflicts are reported.
 	Conflicts []*Conflict
-	Kept      []Kept
+	PodValues []PodValue
 	Warnings  []Warning
 }
 
-// Merge puts the fragment of a template into a pod. Base is the pod without any template. The
-// error is a [*FragmentError] (the template is at fault), a [*PodError] (the pod has no valid
-// shape), or that of the context, which has ended.
-func Merge(ctx context.Context, base, pod map[string]any, f *fragment.Node, w *Writers, t Template) (Result, error) {
-	m := &merger{ctx: ctx, base: base, pod: pod, template: t}
+// State is a pod between two templates.
+type State struct {
+	// Base is the pod without any template, Pod the pod with the earlier ones.
+	Base, Pod map[string]any
+	// Writers are the writes of the earlier templates. Nil means none.
+	Writers *Writers
+}
+
+// Merge merges the fragment of a template into a pod. It returns a [*FragmentError] if the template is at
+// fault, a [*PodError] if the pod has no valid shape, or the error of a context that has ended.
+func Merge(ctx context.Context, s State, f *fragment.Node, t Template) (Result, error) {
+	pod, w := s.Pod, s.Writers
+	m := &merger{ctx: ctx, base: s.Base, pod: pod, template: t}
 	m.limited = limitRanged(pod)
 	if err := m.checkFragment(f); err != nil {
 		return Result{}, err
@@ -113,8 +129,8 @@ func Merge(ctx context.Context, base, pod map[string]any, f *fragment.Node, w *W
 	return m.result, err
 }
 
-// respectReplaced reports a conflict for what a required template writes into an object or list that
-// another one replaces: merged into the pod that has both, that one would take it out again.
+// respectReplaced reports a conflict if a required template writes into an object or list that another one
+// replaces as a whole. Merged once more, the other template would remove the value.
 func (m *merger) respectReplaced(w *Writers) {
 	for _, one := range m.result.Writes {
 		if other := w.replaces(one.Path); other != "" && one.Effect != Same {
@@ -129,7 +145,7 @@ type merger struct {
 	ctx       context.Context
 	base, pod map[string]any
 	template  Template
-	// names has, by a container's name, the list that it stands in.
+	// names has the list of each container, by the container's name.
 	names map[string]string
 	// token is the volume of the service account's token for new containers, "" for none.
 	token string
@@ -138,19 +154,19 @@ type merger struct {
 	result  Result
 }
 
-// place is where the merge stands, and the rules that hold there.
+// place is the current place of the merge, with the rules for it.
 type place struct {
 	path    *podschema.Path
 	writers *writer
-	// owner is the template whose item surrounds the place, "" for none.
+	// owner is the template that wrote an item around the place, "" for none.
 	owner string
-	// policy is what a conflict with the pod does; explicit is set if a node says so, and not the
-	// template; ordered if $patch or $unset says so.
+	// policy is onConflict for the place. explicit is set if a node's $onConflict chose it, ordered if $patch
+	// or $unset did.
 	policy            string
 	explicit, ordered bool
-	// own is set inside a container of the pod's author, author inside one that may override a sidecar.
+	// own is set inside a container of the pod's author, author inside one that overrides a sidecar.
 	own, author bool
-	// implied are the requests of the resources around that say what their limits say.
+	// implied are the requests of the surrounding resources that equal their limits.
 	implied map[string]bool
 }
 
@@ -178,8 +194,7 @@ func (p place) with(n *fragment.Node) place {
 	return p
 }
 
-// ordering returns the place of a $patch or $unset, which overrules the pod unless a $onConflict says
-// otherwise.
+// ordering returns the place of a $patch or $unset, which overrules the pod unless a $onConflict forbids it.
 func (p place) ordering() place {
 	p.ordered = true
 	if !p.explicit {
@@ -188,7 +203,7 @@ func (p place) ordering() place {
 	return p
 }
 
-// wrote returns the template that put there what stands at the place, or around it.
+// wrote returns the template that wrote the value at the place or around it, "" for none.
 func (p place) wrote() string {
 	if p.owner == "" && p.writers != nil && p.writers.wrote {
 		return p.writers.by
@@ -203,7 +218,7 @@ func (m *merger) write(w Write) {
 
 var specPath = (*podschema.Path)(nil).Field("spec")
 
-// checkFragment refuses what cannot be merged into any pod.
+// checkFragment refuses a fragment that cannot be merged into any pod.
 func (m *merger) checkFragment(f *fragment.Node) error {
 	spec := f.Field("spec")
 	if alias, name := spec.Field("serviceAccount"), spec.Field("serviceAccountName"); alias != nil && name != nil && alias.Value != name.Value {
@@ -211,7 +226,7 @@ func (m *merger) checkFragment(f *fragment.Node) error {
 	}
 	for _, u := range f.Field("spec", "containers").List() {
 		if v := f.Field("spec", "initContainers").Item(u.Key); v != nil && !u.IsSidecar() && !v.IsSidecar() {
-			return m.fault(specPath.Field("initContainers").Key(u.Key), "it has no image, and containers has such an item, too; write one: it extends the container of its name in either list")
+			return m.fault(specPath.Field("initContainers").Key(u.Key), "it has no image, and neither has the item of that name in containers; write only one of them: it extends the container of its name in either list")
 		}
 	}
 	return nil
@@ -229,11 +244,10 @@ func (e *FragmentError) Error() string {
 	return fmt.Sprintf("merging template %s: at %s: %v", e.Template, e.Path, e.Err)
 }
 
-// Unwrap returns what was wrong.
 func (e *FragmentError) Unwrap() error { return e.Err }
 
-// PodError reports that the pod holds something other than what the API allows at a place that a
-// template wants to change. The API server never sends one.
+// PodError reports that the pod has a value of the wrong shape at a place that a template changes. The API
+// server never sends such a pod.
 type PodError struct {
 	Template string
 	Path     string
@@ -244,7 +258,6 @@ func (e *PodError) Error() string {
 	return fmt.Sprintf("merging template %s: the pod is malformed at %s: %v", e.Template, e.Path, e.Err)
 }
 
-// Unwrap returns what was wrong.
 func (e *PodError) Unwrap() error { return e.Err }
 
 // ErrNothingToExtend is the error inside a [FragmentError] when a template extends a container that

@@ -10,7 +10,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// fields are an object of the pod, which is copied when it is first changed.
+// fields is an object of the pod. It is copied before the first change.
 type fields struct {
 	now    map[string]any
 	copied bool
@@ -36,8 +36,8 @@ func (f *fields) own() {
 	}
 }
 
-// object merges a fragment's object into the pod's, of type t: a struct field by field, a map key by
-// key. What goes, goes first. It returns the merged object.
+// object merges a fragment's object into the pod's object of type t: a struct field by field, a map key by key.
+// It removes fields first. It returns the merged object.
 func (m *merger) object(t *podschema.Type, now map[string]any, n *fragment.Node, at place) (map[string]any, error) {
 	f := &fields{now: now}
 	at = at.with(n)
@@ -65,7 +65,7 @@ func (m *merger) object(t *podschema.Type, now map[string]any, n *fragment.Node,
 	return f.now, nil
 }
 
-// removals returns the fields that an object takes away, in order.
+// removals returns the fields that an object removes, in order.
 func removals(n *fragment.Node) []string {
 	names := slices.Clone(n.Unset)
 	for _, f := range n.Fields {
@@ -104,7 +104,7 @@ func (m *merger) field(t *podschema.Type, f *fields, n fragment.Field, at place)
 		m.value(t, ft, f, n, at)
 		return nil
 	case ft.IsOneAddition() && m.isWhole(at):
-		// A probe that another template put there is one value.
+		// A probe of another template is one value.
 		m.value(t, ft, f, n, at)
 		return nil
 	}
@@ -121,7 +121,7 @@ func (m *merger) field(t *podschema.Type, f *fields, n fragment.Field, at place)
 
 func (m *merger) isWhole(at place) bool { return at.writers != nil && at.writers.wrote }
 
-// addField puts a value where the pod has none.
+// addField merges a field that the pod lacks.
 func (m *merger) addField(t, ft *podschema.Type, f *fields, n fragment.Field, at place) error {
 	if !n.Adds() {
 		return m.claimAbsences(ft, n, at)
@@ -130,16 +130,16 @@ func (m *merger) addField(t, ft *podschema.Type, f *fields, n fragment.Field, at
 		m.addValue(t, ft, f, n, at)
 		return nil
 	}
-	// The object or list is made, and the template's values are merged into it.
+	// The template's values are merged into a new object or list.
 	was, had := f.now[n.Name]
-	m.write(Write{Path: at.path, Type: ft, Effect: Made, Was: was, Had: had})
+	m.write(Write{Path: at.path, Type: ft, Effect: Created, Was: was, Had: had})
 	if n.Kind == fragment.List {
 		list, err := m.list(ft, []any{}, n.Node, at)
 		if err == nil && len(list) > 0 {
 			f.set(n.Name, list)
 			return nil
 		}
-		m.result.Writes = m.withoutMade(at)
+		m.result.Writes = m.withoutCreated(at)
 		return err
 	}
 	object, err := m.object(ft, map[string]any{}, n.Node, at)
@@ -147,15 +147,15 @@ func (m *merger) addField(t, ft *podschema.Type, f *fields, n fragment.Field, at
 		return err
 	}
 	if len(object) == 0 && len(n.Fields) > 0 {
-		m.result.Writes = m.withoutMade(at)
+		m.result.Writes = m.withoutCreated(at)
 		return nil
 	}
 	f.set(n.Name, object)
 	return nil
 }
 
-// withoutMade returns the writes without the last one that made the place: nothing was put into it.
-func (m *merger) withoutMade(at place) []Write {
+// withoutCreated returns the writes without the last Created write at the place, because the object stayed empty.
+func (m *merger) withoutCreated(at place) []Write {
 	for i, w := range slices.Backward(m.result.Writes) {
 		if w.Path == at.path {
 			return slices.Delete(m.result.Writes, i, i+1)
@@ -164,8 +164,8 @@ func (m *merger) withoutMade(at place) []Write {
 	return m.result.Writes
 }
 
-// addValue puts a value that is one whole where the pod has none. Another template may want that nothing
-// is there, or the default that nothing stands for.
+// addValue adds a value that is not merged field by field. Another template may want the field absent, or its
+// default.
 func (m *merger) addValue(t, ft *podschema.Type, f *fields, n fragment.Field, at place) {
 	value := n.JSON()
 	if podschema.WouldBeDefault(t, f.now, n.Name, value) {
@@ -174,49 +174,50 @@ func (m *merger) addValue(t, ft *podschema.Type, f *fields, n fragment.Field, at
 	}
 	switch w := at.writers; {
 	case w == nil || w.by == "":
-		m.put(f, n.Name, at, ft, Added, value)
-	case w.gone:
+		m.writeField(f, at, ft, Added, value)
+	case w.deleted:
 		m.disagree(at, w.by, nil, value, "that template deletes it")
 	default:
 		m.disagree(at, w.by, w.value, value, "")
 	}
 }
 
-// put writes a value into a field, and does what that makes necessary in others.
-func (m *merger) put(f *fields, name string, at place, t *podschema.Type, effect Effect, value any) {
+// writeField writes a value into a field, and records the write.
+func (m *merger) writeField(f *fields, at place, t *podschema.Type, effect Effect, value any) {
+	name := at.path.Name()
 	was, had := f.now[name]
 	m.write(Write{Path: at.path, Type: t, Effect: effect, Value: value, Was: was, Had: had})
 	f.set(name, value)
 }
 
-// value merges a value that is one whole, and that the pod has, too.
+// value merges a value that is not merged field by field, into a field with a value.
 func (m *merger) value(t, ft *podschema.Type, f *fields, n fragment.Field, at place) {
 	s := meeting{at: at, t: ft, now: f.now[n.Name], want: n.JSON(), stays: stays(t, at.path.Parent(), at.own)}
 	s.unset = func() bool { return m.countsAsUnset(t, n.Name, s.now, f.now, at) }
 	if m.settle(s) {
-		m.put(f, n.Name, at, ft, Replaced, s.want)
+		m.writeField(f, at, ft, Replaced, s.want)
 	}
 }
 
-// replaceField puts the fragment's value in the place of all that the pod has in a field.
+// replaceField replaces the pod's whole value of a field by the fragment's.
 func (m *merger) replaceField(t, ft *podschema.Type, f *fields, n fragment.Field, at place) {
 	before := len(m.result.Writes)
 	switch w := at.writers; {
 	case f.now[n.Name] != nil:
 		m.value(t, ft, f, n, at)
-	case w != nil && w.gone:
+	case w != nil && w.deleted:
 		m.disagree(at, w.by, nil, n.JSON(), "that template deletes it")
 	case w.deletes(n.Node) != "":
 		m.disagree(at, w.deletes(n.Node), nil, n.JSON(), "that template deletes a part of it")
 	case n.Adds() || n.Kind == fragment.List:
-		m.put(f, n.Name, at, ft, Added, n.JSON())
+		m.writeField(f, at, ft, Added, n.JSON())
 	}
 	for i := range m.result.Writes[before:] {
 		m.result.Writes[before+i].whole = true
 	}
 }
 
-// removeField takes a field of the pod's away. What another template put in stays.
+// removeField removes a field of the pod. It reports a conflict if another template needs the field.
 func (m *merger) removeField(t *podschema.Type, f *fields, name string, at place) {
 	at = at.ordering()
 	ft, now := t.Child(name), f.now[name]
@@ -235,15 +236,15 @@ func (m *merger) removeField(t *podschema.Type, f *fields, name string, at place
 	f.remove(name)
 }
 
-// claimAbsence notes that a required template wants nothing at a place where nothing stands. Another one
-// that puts something there contradicts it, on each call.
+// claimAbsence records that a required template wants a place empty that is empty. A template that writes there
+// conflicts with it, in each call.
 func (m *merger) claimAbsence(at place, t *podschema.Type) {
 	if m.template.Required {
 		m.agree(at, t, nil)
 	}
 }
 
-// claimAbsences is claimAbsence for what a value takes away in an object or a list that is not there.
+// claimAbsences calls claimAbsence for all that a value removes in an object or a list that the pod lacks.
 func (m *merger) claimAbsences(t *podschema.Type, n fragment.Field, at place) (err error) {
 	switch {
 	case !m.template.Required:
@@ -255,21 +256,21 @@ func (m *merger) claimAbsences(t *podschema.Type, n fragment.Field, at place) (e
 	return err
 }
 
-// needed names a template that wants what stands at the place, or something in it.
+// needed returns a template that needs the value at the place or below it, "" for none.
 func (p place) needed() string {
 	switch {
 	case p.owner != "":
 		return p.owner
 	case p.writers == nil:
 		return ""
-	case p.writers.by != "" && !p.writers.gone:
+	case p.writers.by != "" && !p.writers.deleted:
 		return p.writers.by
 	}
 	return p.writers.inside()
 }
 
-// union treats fields of which at most one may be set. If the pod has another one than the fragment,
-// they conflict. It returns the fragment's field that is not to be set, if the pod's stays.
+// union handles fields of which at most one may be set. If the pod has another one than the fragment, they
+// conflict. It returns the fragment's field to skip if the pod's field wins.
 func (m *merger) union(t *podschema.Type, f *fields, n *fragment.Node, at place) (skip string) {
 	wanted := ""
 	for _, name := range t.Unions() {
@@ -284,24 +285,25 @@ func (m *merger) union(t *podschema.Type, f *fields, n *fragment.Node, at place)
 		if name == wanted || f.now[name] == nil {
 			continue
 		}
-		if !m.makeRoom(t, f, name, map[string]any{wanted: n.Field(wanted).JSON()}, at.in(t, wanted).with(n.Field(wanted)), at.in(t, name)) {
+		if !m.makeRoom(t, f, map[string]any{wanted: n.Field(wanted).JSON()}, at.in(t, wanted).with(n.Field(wanted)), at.in(t, name)) {
 			return wanted
 		}
 	}
 	return ""
 }
 
-// makeRoom takes the field name of a union away, where the template wants value at another one. It
-// reports false if the pod's field stays.
-func (m *merger) makeRoom(t *podschema.Type, f *fields, name string, value any, here, there place) bool {
+// makeRoom removes a field of a union in favour of another one, to which the template gives value. It reports
+// false if the pod's field stays.
+func (m *merger) makeRoom(t *podschema.Type, f *fields, value any, here, there place) bool {
 	const onlyOne = "only one of them can be set"
+	name := there.path.Name()
 	stands := map[string]any{name: f.now[name]}
 	switch other := there.needed(); {
 	case other != "":
 		m.disagree(here, other, stands, value, onlyOne)
 		return false
 	case here.author:
-		m.keep(here, KeptByOverridable, stands, value)
+		m.retain(here, KeptByOverridable, stands, value)
 		return false
 	}
 	policy := here.policy
@@ -316,7 +318,7 @@ func (m *merger) makeRoom(t *podschema.Type, f *fields, name string, value any, 
 	return true
 }
 
-// isSame reports whether two lists, or two objects, are one.
+// isSame reports whether two maps, or two slices, share their memory.
 func isSame[T []any | map[string]any](a, b T) bool {
 	return len(a) == len(b) && reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

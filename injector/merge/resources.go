@@ -7,16 +7,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// A pod may have resources of its own, spec.resources. The API server refuses it if its containers ask
-// for more. So what a template's containers ask for is added there (podResources: Add), for each
-// resource that the pod names. What the API server derives of the containers' it derives anew.
+// A pod may have its own resources in spec.resources. The API server refuses the pod if its containers request
+// more. So Pillion adds the requests of a template's containers there (podResources: Add), for each resource
+// that the pod names. It computes again any value that the API server derived from the containers.
 
-// podResources are the resources of a pod of its own while they follow its containers.
+// podResources are the pod's own resources during their update.
 type podResources struct {
 	*merger
 	before, after map[string]any // the spec without the template, and with it
-	// more is what the containers ask for more than before, summed up for those that run beside the
-	// app. Init containers are over when the app begins: inits is set if one asks for more.
+	// requests and limits are the increase over the pod without the template, summed over the containers that
+	// run beside the app. Init containers end before the app begins: inits is set if one of them requests more.
 	requests, limits corev1.ResourceList
 	inits            bool
 }
@@ -51,12 +51,12 @@ func (m *merger) derivePodResources() {
 	p.expectLimits()
 }
 
-// own returns the limits or requests that the pod names.
+// own returns the limits or requests that the pod sets itself.
 func (p *podResources) own(field string) map[string]any {
 	return podschema.ObjectOf(podschema.ObjectOf(podschema.ObjectOf(p.result.Pod["spec"])["resources"])[field])
 }
 
-// sum sums up what the containers ask for more than without the template.
+// sum computes the increase over the pod without the template.
 func (p *podResources) sum() {
 	was := map[any]map[string]any{}
 	for _, list := range []string{"containers", "initContainers"} {
@@ -79,7 +79,7 @@ func (p *podResources) sum() {
 	}
 }
 
-// more returns what is in a and not in b. It changes a.
+// more subtracts b from a, and returns a. It changes a.
 func more(a, b corev1.ResourceList) corev1.ResourceList {
 	for key, q := range a {
 		q.Sub(b[key])
@@ -98,9 +98,9 @@ func add(sum, list corev1.ResourceList) {
 	}
 }
 
-// grown returns q with what the template's containers ask for beside it, or what all containers ask for
-// where that is more, because of an init container. A required template is merged into a pod that may
-// have its containers already: it raises q to what all containers ask for, and no more.
+// grown returns q plus the increase of the containers that run beside the app, or the total of all containers
+// if an init container makes that larger. For a required template it returns the total, because the pod may
+// have the template's containers already.
 func (p *podResources) grown(key string, q resource.Quantity, beside corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) resource.Quantity {
 	grown := q.DeepCopy()
 	if !p.template.Required {
@@ -114,7 +114,7 @@ func (p *podResources) grown(key string, q resource.Quantity, beside corev1.Reso
 	return grown
 }
 
-// raise writes what the pod needs with the template's containers, where that is more than it has.
+// raise writes the pod's new quantity if it is larger than the pod's own.
 func (p *podResources) raise(field, key string, own resource.Quantity, beside corev1.ResourceList, total func(map[string]any) map[string]resource.Quantity) {
 	at := specPath.Field("resources").Field(field).Key(key)
 	grown := p.grown(key, own, beside, total)
@@ -124,14 +124,14 @@ func (p *podResources) raise(field, key string, own resource.Quantity, beside co
 	}
 	if now == nil && p.own(field) == nil {
 		made := specPath.Field("resources").Field(field)
-		p.write(Write{Path: made, Effect: Made})
-		p.result.Pod, _ = putAt(podschema.Pod(), p.result.Pod, made.Segments(), map[string]any{}).(map[string]any)
+		p.write(Write{Path: made, Effect: Created})
+		p.result.Pod, _ = replaceAt(podschema.Pod(), p.result.Pod, made.Segments(), map[string]any{}).(map[string]any)
 	}
 	p.change(at, quantityType().Elem(), inUnitsOf(now, key, grown))
 }
 
-// request treats the request of one resource. The API server makes an absent one of the containers', or
-// of the pod's limit, and makes it anew if it goes.
+// request updates the request of one resource. The API server derives an absent one from the containers'
+// requests, or from the pod's limit, and derives it again if it is removed.
 func (p *podResources) request(key string, limited bool, before, after map[string]resource.Quantity) {
 	at := specPath.Field("resources").Field("requests").Key(key)
 	if p.touched(at) {
@@ -145,8 +145,8 @@ func (p *podResources) request(key string, limited bool, before, after map[strin
 	case named && !isDerived:
 		p.raise("requests", key, own, p.requests, podschema.ContainerRequests)
 	case had && has && limited && !p.template.Required && will.Cmp(p.grown(key, was, p.requests, podschema.ContainerRequests)) < 0:
-		// The API server makes less of the containers' requests where only sidecars request something,
-		// and the pod's limit stood for the app's request.
+		// The API server derives less from the containers' requests if only sidecars request the resource, and
+		// the pod's limit stood for the app's request.
 		p.raise("requests", key, was, p.requests, podschema.ContainerRequests)
 	case now == nil && has && (!had || will.Cmp(was) != 0):
 		p.expect("requests", key)
@@ -155,8 +155,8 @@ func (p *podResources) request(key string, limited bool, before, after map[strin
 	}
 }
 
-// expectLimits notes the limits that the API server will make of the containers', where it makes
-// others than without the template, or none.
+// expectLimits records the limits that the API server will derive from the containers' if they differ from
+// those without the template.
 func (p *podResources) expectLimits() {
 	before, after := podschema.DerivedLimits(p.before), podschema.DerivedLimits(podschema.ObjectOf(p.result.Pod["spec"]))
 	for _, key := range sorted(after) {
@@ -167,7 +167,7 @@ func (p *podResources) expectLimits() {
 	}
 }
 
-// expect notes a value that the API server will make where the pod has none.
+// expect records a value that the API server will derive.
 func (p *podResources) expect(field, key string) {
 	around := specPath.Field("resources").Field(field)
 	if p.touched(around.Key(key)) {
@@ -179,9 +179,9 @@ func (p *podResources) expect(field, key string) {
 	p.derived(around.Key(key), nil)
 }
 
-// inUnitsOf writes a quantity as somebody wrote the one before, or else as is usual.
+// inUnitsOf formats a quantity like the earlier one, or else in the usual form.
 func inUnitsOf(was any, key string, q resource.Quantity) string {
-	q.Add(resource.Quantity{}) // it forgets how it was written
+	q.Add(resource.Quantity{}) // drops the earlier form
 	q.Format = resource.DecimalSI
 	if key != string(corev1.ResourceCPU) {
 		q.Format = resource.BinarySI

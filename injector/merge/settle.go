@@ -8,16 +8,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Conflict says that a template wants a value where another one stands. The pod's author resolves it
-// (another name, another value, no such template), or the template's author (onConflict).
+// Conflict is a place where a template has another value than the pod or another template. The pod's author
+// resolves it (another name, another value, no such template), or the template's author (onConflict).
 type Conflict struct {
 	Template string
-	// Other is the template that put the standing value there, "" for the pod's author.
+	// Other is the template that wrote the present value, "" for the pod's author.
 	Other string
 	Path  *podschema.Path
-	// Stands and Wants are the standing value and the wanted one, nil for nothing.
+	// Stands is the present value, Wants the template's. Nil means none.
 	Stands, Wants any
-	// Hint says, where the values alone do not, why both cannot be.
+	// Hint explains the conflict if the two values alone do not.
 	Hint string
 }
 
@@ -40,34 +40,33 @@ func shown(v any) string {
 	return podschema.Show(v)
 }
 
-// KeptBy says which rule leaves the pod's own value alone.
+// KeptBy is the rule by which the pod's own value wins.
 type KeptBy string
 
 const (
-	// KeptByRule: labels, annotations, and in the pod's own containers variables and mounts
-	// are the pod's author's.
+	// KeptByRule: labels and annotations belong to the pod's author, and so do variables and mounts in the
+	// pod's own containers.
 	KeptByRule KeptBy = "rule"
-	// KeptByNode: the template says $onConflict: KeepPod there, or around the place.
+	// KeptByNode: the template says $onConflict: KeepPod at the place, or around it.
 	KeptByNode KeptBy = "$onConflict"
 	// KeptByTemplate: the template says onConflict: KeepPod.
 	KeptByTemplate KeptBy = "onConflict"
-	// KeptByOverridable: the template lets a pod declare a container of its sidecar's name,
-	// and this pod does.
+	// KeptByOverridable: the template is overridable, and the pod declares a container of its sidecar's name.
 	KeptByOverridable KeptBy = "overridable"
 )
 
-// Kept is a value of the pod that stays, where a template wants another one.
-type Kept struct {
+// PodValue is a value of the pod that wins over a template's.
+type PodValue struct {
 	Path     *podschema.Path
 	Template string
 	Why      KeptBy
-	// Has is the pod's value. Wants is the template's, nil if it wants none there.
+	// Has is the pod's value. Wants is the template's, nil if the template removes the value.
 	Has, Wants any
 }
 
-// Warning returns what the pod's author is warned of, "" where the template says outright that the pod's value
-// stays.
-func (k Kept) Warning() string {
+// Warning returns the warning for the pod's author. It returns "" if the template explicitly lets the pod's
+// value win.
+func (k PodValue) Warning() string {
 	text := "the pod's value is used, not the template's"
 	switch list := k.Path.Parent(); {
 	case k.Why == KeptByOverridable, k.Why == KeptByNode:
@@ -93,35 +92,35 @@ func (m *merger) warn(at place, text string) {
 	m.result.Warnings = append(m.result.Warnings, Warning{Template: m.template.Name, Path: at.path, Text: text})
 }
 
-// keep notes that the pod's value stays.
-func (m *merger) keep(at place, why KeptBy, has, wants any) {
-	m.result.Kept = append(m.result.Kept, Kept{at.path, m.template.Name, why, has, wants})
+// retain records that the pod's value wins.
+func (m *merger) retain(at place, why KeptBy, has, wants any) {
+	m.result.PodValues = append(m.result.PodValues, PodValue{at.path, m.template.Name, why, has, wants})
 }
 
 func (m *merger) disagree(at place, other string, stands, wants any, hint string) {
 	m.result.Conflicts = append(m.result.Conflicts, &Conflict{m.template.Name, other, at.path, stands, wants, hint})
 }
 
-// agree notes that the template wants what stands there.
+// agree records that the place already has the template's value.
 func (m *merger) agree(at place, t *podschema.Type, v any) {
 	m.write(Write{Path: at.path, Type: t, Effect: Same, Value: v})
 }
 
-// meeting is a value of the pod where the template wants one.
+// meeting is a place at which both the pod and the template have a value.
 type meeting struct {
 	at   place
 	t    *podschema.Type
 	now  any
 	want any
-	// stays is set where the pod's own value wins without a conflict.
+	// stays is set if the pod's own value wins without a conflict.
 	stays bool
-	// unset reports whether the value counts as absent: the API's default, or the work of the API
-	// server's own admission.
+	// unset reports whether the pod's value counts as absent: the API's default, or a value of the API server's
+	// own admission.
 	unset func() bool
 }
 
-// settle decides whether the template's value goes where another value stands, and notes what it
-// decides.
+// settle compares the template's value with the pod's, and records the result. It reports whether the caller
+// writes the template's value.
 func (m *merger) settle(s meeting) (put bool) {
 	at := s.at
 	if podschema.Equal(s.t, s.now, s.want) {
@@ -135,7 +134,7 @@ func (m *merger) settle(s meeting) (put bool) {
 	policy := m.policyFor(s)
 	other := ""
 	if at.writers != nil {
-		other = at.writers.by // it agrees with the pod's value
+		other = at.writers.by // it agrees with the present value
 	}
 	unset := s.unset != nil && s.unset()
 	switch {
@@ -145,7 +144,7 @@ func (m *merger) settle(s meeting) (put bool) {
 	case unset:
 		return true
 	case at.author:
-		m.keep(at, KeptByOverridable, s.now, s.want)
+		m.retain(at, KeptByOverridable, s.now, s.want)
 		return false
 	}
 	if policy == directive.Overwrite {
@@ -157,7 +156,7 @@ func (m *merger) settle(s meeting) (put bool) {
 	return m.overrules(at, policy, s.now, s.want, "")
 }
 
-// byRule is KeepPod where nobody says so, but the place is the pod's author's.
+// byRule is KeepPod by default, for a place that belongs to the pod's author.
 const byRule = "by rule"
 
 func (m *merger) policyFor(s meeting) string {
@@ -170,13 +169,12 @@ func (m *merger) policyFor(s meeting) string {
 	return s.at.policy
 }
 
-// overrules does what a policy says where the pod has another value, and reports whether the
-// template's goes there.
+// overrules applies a conflict policy. It reports whether the template's value replaces the pod's.
 func (m *merger) overrules(at place, policy string, stands, wants any, hint string) bool {
 	switch policy {
 	case directive.Overwrite:
-		// A directive at the node says it outright; a setting of the whole template may reach values that
-		// its author did not think of.
+		// A directive at the node is explicit. onConflict of the whole template may reach values that its
+		// author did not think of.
 		if !at.explicit {
 			m.warn(at, "the template's value replaces the pod's")
 		}
@@ -188,7 +186,7 @@ func (m *merger) overrules(at place, policy string, stands, wants any, hint stri
 		} else if at.explicit {
 			why = KeptByNode
 		}
-		m.keep(at, why, stands, wants)
+		m.retain(at, why, stands, wants)
 	default:
 		m.disagree(at, "", stands, wants, hint)
 	}
@@ -197,7 +195,7 @@ func (m *merger) overrules(at place, policy string, stands, wants any, hint stri
 
 var envType, mountsType = typeAt("spec.containers[].env"), typeAt("spec.containers[].volumeMounts")
 
-// typeAt returns the type at a path of the schema, which is read when it is first needed.
+// typeAt returns the type at a path of the schema. It reads the schema when it is first called.
 func typeAt(path string) func() *podschema.Type {
 	return sync.OnceValue(func() *podschema.Type { return podschema.At(path) })
 }

@@ -175,9 +175,9 @@ func TestARequiredTemplateConflictsWithEveryOtherValue(t *testing.T) {
 			one := named(withDirective(r.fragment, policy))[0]
 			one.Required, one.OnConflict = true, policy
 			pod := fragmenttest.Decode(t, r.pod)
-			result, err := merge.Merge(t.Context(), pod, pod, fragmenttest.Parse(t, one.fragment), &merge.Writers{}, one.Template)
-			if err != nil || (len(result.Conflicts) > 0) != (r.kind != always) || len(result.Kept)+len(result.Warnings) > 0 {
-				t.Errorf("%s, %s: %v, conflicts %v, kept %v", r.name, policy, err, result.Conflicts, result.Kept)
+			result, err := merge.Merge(t.Context(), merge.State{Base: pod, Pod: pod}, fragmenttest.Parse(t, one.fragment), one.Template)
+			if err != nil || (len(result.Conflicts) > 0) != (r.kind != always) || len(result.PodValues)+len(result.Warnings) > 0 {
+				t.Errorf("%s, %s: %v, conflicts %v, kept %v", r.name, policy, err, result.Conflicts, result.PodValues)
 			}
 			if r.kind == always && at(result.Pod, r.path...) != r.wins {
 				t.Errorf("%s: %s", r.name, at(result.Pod, r.path...))
@@ -205,7 +205,7 @@ func TestWhatFitsNoPodIsTheTemplatesFaultAndWhatIsMalformedThePods(t *testing.T)
 		pods                bool
 	}{
 		{web("", ""), "spec: {serviceAccount: a, serviceAccountName: b}", `merging template a: at spec.serviceAccount: it is the old name of serviceAccountName, and "a" is not "b"`, false},
-		{web("", ""), "spec: {containers: [{name: x, args: [a]}], initContainers: [{name: x, args: [a]}]}", "containers has such an item, too; write one: it extends the container of its name in either list", false},
+		{web("", ""), "spec: {containers: [{name: x, args: [a]}], initContainers: [{name: x, args: [a]}]}", "neither has the item of that name in containers; write only one of them: it extends the container of its name in either list", false},
 		{web("", ", initContainers: [{name: own, image: i}]"), "spec: {containers: [{name: gone, args: [a]}]}", `at spec.containers[name=gone]: it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers; it has "web", "own" (init)`, false},
 		{"spec: []", "spec: {hostname: x}", "the pod is malformed at spec: an object is expected, not []", true},
 		{"spec: {containers: {}}", "spec: {containers: [{name: s, image: s}]}", "the pod is malformed at spec.containers: a list is expected, not {}", true},

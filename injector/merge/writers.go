@@ -7,11 +7,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Writers says which template wrote which place of a pod. Nil says that no template wrote anything. It is not
-// safe for concurrent use.
+// Writers has the template that wrote each place of a pod. Nil means no writes. It is not safe for concurrent
+// use.
 type Writers struct {
 	added []templateWrites
-	// tree has the first so many of added. Most pods get one template, and need no tree.
+	// tree has the first built elements of added. Most pods get one template, and need no tree.
 	tree  *writer
 	built int
 }
@@ -21,7 +21,7 @@ type templateWrites struct {
 	writes   []Write
 }
 
-// Add adds what a template wrote.
+// Add adds the writes of a template.
 func (w *Writers) Add(template string, writes []Write) {
 	w.added = append(w.added, templateWrites{template, writes})
 }
@@ -43,7 +43,7 @@ func (w *Writers) root() *writer {
 // Copy returns writers that can be added to without changing w.
 func (w *Writers) Copy() *Writers { return &Writers{added: slices.Clone(w.added)} }
 
-// By returns the template that wrote the place of a keyed path, or the whole around it; "" for none.
+// By returns the template that wrote the place of a keyed path, or an object or list around it, "" for none.
 func (w *Writers) By(path []string) string {
 	by, at := "", w.root()
 	for _, segment := range path {
@@ -57,7 +57,7 @@ func (w *Writers) By(path []string) string {
 	return by
 }
 
-// replaces returns the template that put a whole object or list around the place, "" for none.
+// replaces returns the template that replaced a whole object or list around the place, "" for none.
 func (w *Writers) replaces(path *podschema.Path) string {
 	segments, at := path.Segments(), w.root()
 	for _, segment := range segments[:len(segments)-1] {
@@ -71,27 +71,21 @@ func (w *Writers) replaces(path *podschema.Path) string {
 	return ""
 }
 
-// writer is a node of a tree by the segments of keyed paths. Nil says that no template wrote anything.
+// writer is a node of a tree by the segments of keyed paths. Nil means no writes.
 type writer struct {
-	// by is the template whose value stands at the place, "" for none.
+	// by is the template of the present value, "" for none.
 	by string
-	// wrote is set if by put the value there, and not if the pod had it already.
+	// wrote is set if by wrote the value, and not if by agreed with it.
 	wrote bool
-	// value is the default that by wants, where nothing stands for it.
+	// value is by's value for an absent field, which equals the field's default.
 	value any
-	// gone is set if by took away what stood there.
-	gone bool
-	// whole is set for an object or a list that by put there in the place of all that could be in it.
-	whole bool
+	// deleted is set if by removed the value.
+	deleted bool
 	// first is set for an item that by put first.
 	first bool
-	// front is how many bytes at the beginning of a text templates prepended.
-	front int
-	// required is set if a required template wants the value.
-	required bool
-	// separator is that of the texts that required templates joined, "" for none.
-	separator string
-	in        map[string]*writer
+	in    map[string]*writer
+
+	claim
 }
 
 // child returns the writer of a field or an item. It works on nil.
@@ -116,7 +110,7 @@ func (w *writer) add(t templateWrites) {
 			}
 			at = child
 		}
-		if one.Effect == Made || one.Effect == Derived {
+		if one.Effect == Created || one.Effect == Derived {
 			continue
 		}
 		if at.by == "" || one.Effect != Same {
@@ -129,11 +123,11 @@ func (w *writer) add(t templateWrites) {
 		at.required = at.required || one.required
 		gone := one.Effect == Removed || one.Effect == Same && one.Value == nil
 		at.whole = at.whole || one.whole
-		at.gone, at.first, at.front = gone, at.first || one.First, max(at.front, one.front)
+		at.deleted, at.first, at.front = gone, at.first || one.First, max(at.front, one.front)
 	}
 }
 
-// inside names a template that wrote something in the place, "" for none. It works on nil.
+// inside returns a template that wrote something below the place, "" for none. It works on nil.
 func (w *writer) inside() string {
 	if w == nil {
 		return ""
@@ -152,12 +146,12 @@ func (w *writer) inside() string {
 	return slices.Min(names)
 }
 
-// deletes names a template that wants nothing where a value has something, "" for none. It works on nil.
+// deletes returns a template that removed a part of a value, "" for none. It works on nil.
 func (w *writer) deletes(n *fragment.Node) string {
 	switch {
 	case w == nil || n == nil:
 		return ""
-	case w.gone:
+	case w.deleted:
 		return w.by
 	}
 	var names []string

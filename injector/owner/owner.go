@@ -1,8 +1,7 @@
-// Package owner has the table of the kinds that make pods, and the way from a pod to the workload
-// that a person restarts.
+// Package owner has the table of the kinds that create pods, and finds the workload of a pod.
 //
-// In: a pod, as JSON has it. Out: its controller, and its workload, by what the pod itself says.
-// Nothing is read. May import: k8s.io/apimachinery. No package of this module.
+// In: a pod as JSON. Out: its controller and its workload, by the pod's own metadata. The package reads nothing
+// from a cluster. May import: k8s.io/apimachinery. No package of this module.
 package owner
 
 import (
@@ -16,18 +15,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Resource is a kind of Kubernetes' own that makes pods.
+// Resource is one of Kubernetes' own kinds that create pods.
 type Resource struct {
 	schema.GroupVersionResource
 	// Kind is the kind's name, Short kubectl's short name of the resource.
 	Kind, Short string
-	// Written: people write objects of the kind. The others mostly have an owner of their own.
+	// Written is set if people write objects of the kind. Objects of the other kinds mostly have an owner.
 	Written bool
-	// Restarts: kubectl rollout restart replaces its pods.
+	// Restarts is set if kubectl rollout restart replaces the pods.
 	Restarts bool
 }
 
-// Kinds are all of them. A kind stands before the one that its controller makes.
+// Kinds are in the order of ownership: a Deployment comes before the ReplicaSet that its controller creates.
 var Kinds = []Resource{
 	{resource("apps", "deployments"), "Deployment", "deploy", true, true},
 	{resource("apps", "statefulsets"), "StatefulSet", "sts", true, true},
@@ -38,15 +37,14 @@ var Kinds = []Resource{
 	{resource("batch", "jobs"), "Job", "job", true, false},
 }
 
-// CreatesPods reports whether the kind's controller makes the pods itself. Others make objects that
-// do.
+// CreatesPods reports whether the kind's controller creates the pods itself.
 func (k Resource) CreatesPods() bool { return k.Kind != "Deployment" && k.Kind != "CronJob" }
 
 func resource(group, name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: name}
 }
 
-// TemplatePath returns the fields that lead to the pod template of a kind.
+// TemplatePath returns the path of the pod template in a kind.
 func TemplatePath(kind string) []string {
 	if kind == "CronJob" {
 		return []string{"spec", "jobTemplate", "spec", "template"}
@@ -54,7 +52,7 @@ func TemplatePath(kind string) []string {
 	return []string{"spec", "template"}
 }
 
-// Of returns the kind that an owner reference names.
+// Of returns the kind of an owner reference.
 func Of(apiVersion, kind string) (Resource, bool) {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	if !ok {
@@ -68,10 +66,10 @@ func Of(apiVersion, kind string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// Reference is the controller that a pod names as its owner.
+// Reference is an owner reference with controller: true.
 type Reference struct{ APIVersion, Kind, Name, UID string }
 
-// Controller returns the controller of a pod. It reports false if the pod names none.
+// Controller returns the controller of a pod. It reports false if the pod has none.
 func Controller(pod map[string]any) (Reference, bool) {
 	metadata, _ := pod["metadata"].(map[string]any)
 	owners, _ := metadata["ownerReferences"].([]any)
@@ -85,14 +83,14 @@ func Controller(pod map[string]any) (Reference, bool) {
 	return Reference{}, false
 }
 
-// Workload is what a person restarts to get new pods.
+// Workload is the object that a person restarts to get new pods.
 type Workload struct {
-	// Kind is empty for a pod that no controller made.
+	// Kind is empty for a pod without a controller.
 	Kind string `json:"kind,omitempty"`
 	Name string `json:"name,omitempty"`
 }
 
-// String names the workload as kubectl does.
+// String writes the workload as kubectl does.
 func (w Workload) String() string {
 	if w.Kind == "" {
 		return "bare pods"
@@ -100,15 +98,15 @@ func (w Workload) String() string {
 	return strings.ToLower(w.Kind) + "/" + w.Name
 }
 
-// hashLabels are the labels of pods that have the hash at the end of their ReplicaSet's name, by the kind
-// that makes the ReplicaSet.
+// hashLabels are the pods' labels with the hash at the end of their ReplicaSet's name, by the kind that owns
+// the ReplicaSet.
 var hashLabels = []struct{ kind, label string }{
 	{"Deployment", "pod-template-hash"},
 	{"Rollout", "rollouts-pod-template-hash"}, // of Argo Rollouts
 }
 
-// WorkloadOf returns the workload that a pod belongs to. The ReplicaSets of a Deployment or a Rollout have
-// its name, and a hash that their pods have as a label.
+// WorkloadOf returns the workload of a pod. It derives a Deployment's or Rollout's name from its ReplicaSet's,
+// by removing the hash that the pod's label has.
 func WorkloadOf(pod map[string]any) Workload {
 	of, _ := Controller(pod)
 	metadata, _ := pod["metadata"].(map[string]any)
@@ -123,15 +121,14 @@ func WorkloadOf(pod map[string]any) Workload {
 	return Workload{of.Kind, of.Name}
 }
 
-// Superseded reports whether a Deployment has another pod template than one of its ReplicaSets, whose
-// pods it replaces then.
-// Source: FindNewReplicaSet in k8s.io/kubernetes/pkg/controller/deployment/util.
+// Superseded reports whether a Deployment replaces the pods of one of its ReplicaSets, because their pod
+// templates differ. Source: FindNewReplicaSet in k8s.io/kubernetes/pkg/controller/deployment/util.
 func Superseded(deployment, replicaSet map[string]any) bool {
 	return !reflect.DeepEqual(templateOf(deployment), templateOf(replicaSet))
 }
 
-// templateOf returns the pod template of a Deployment or a ReplicaSet, without the label by which the
-// pods of two ReplicaSets are told apart.
+// templateOf returns the pod template of a Deployment or a ReplicaSet, without the label with the ReplicaSet's
+// hash.
 func templateOf(object map[string]any) map[string]any {
 	spec, _ := object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -144,20 +141,18 @@ func templateOf(object map[string]any) map[string]any {
 	return template
 }
 
-// jobTime ends the names of a CronJob's Jobs: the time at which the Job was due, in minutes since
-// 1970.
-// Source: getJobName in k8s.io/kubernetes/pkg/controller/cronjob.
+// jobTime matches the end of the names of a CronJob's Jobs: the scheduled time in minutes since 1970. Source:
+// getJobName in k8s.io/kubernetes/pkg/controller/cronjob.
 var jobTime = regexp.MustCompile(`-[0-9]{8}$`)
 
-// generated ends the names that API servers make of a generateName.
-// Source: simpleNameGenerator in k8s.io/apiserver/pkg/storage/names.
+// generated matches the end of a name that the API server makes from a generateName. Source:
+// simpleNameGenerator in k8s.io/apiserver/pkg/storage/names.
 var generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 
-// Topmost returns the workload at the top of a pod's owners, as far as the pod tells: a CronJob
-// for a Job whose name ends in a time, and for a pod that no controller made the pod itself. The
-// name of such a pod comes after its admission if it has a generateName, which counts then, without
-// the dash at its end. Owners that were made with a generateName count by it as well, whichever of them it is.
-// The name is empty for a pod template: who will make its pods is not known.
+// Topmost returns the workload at the top of a pod's owners, as far as the pod tells: a CronJob for a Job whose
+// name ends in a time, and the pod itself for a pod without a controller. A generateName counts without its
+// last dash, because the name is not yet known at admission. So does the prefix of an owner's generated name.
+// Topmost returns an empty name for a pod template, because the owner of its pods is unknown.
 func Topmost(pod map[string]any) Workload {
 	w := WorkloadOf(pod)
 	switch w.Kind {
@@ -178,9 +173,8 @@ func Topmost(pod map[string]any) Workload {
 	return w
 }
 
-// Share returns the place of a workload among all, 0 to 99: the workloads whose place is below a
-// percentage are its share. It depends on nothing else, so a larger share has all workloads of a
-// smaller one.
+// Share returns the place of a workload among all, 0 to 99. A share of n percent has the workloads with a place
+// below n, so a larger share contains a smaller one.
 func Share(namespace string, w Workload) int {
 	sum := sha256.Sum256([]byte(namespace + "/" + w.Kind + "/" + w.Name))
 	return int(binary.BigEndian.Uint64(sum[:8]) % 100)

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-var errNoValue = errors.New("there is nothing there")
+var errNoValue = errors.New("no value at this path")
 
 // Check reports whether the operations, applied one after the other as RFC 6902 defines them, turn
 // original into exactly intended: the same keys, texts, order, and numbers digit by digit. An
@@ -28,19 +28,19 @@ func Check(ctx context.Context, original map[string]any, ops []Operation, intend
 		return fmt.Errorf("checking the patch: %w", err)
 	}
 	if where, same := compare(root, intended); !same {
-		return fmt.Errorf("checking the patch: it does not give the intended pod at %q", where)
+		return fmt.Errorf("checking the patch: the patched pod differs from the intended one at %q", where)
 	}
 	return nil
 }
 
-// object and list are an object and a list of the document that were copied, and may be changed.
-// What is in them may be the document's own.
+// object and list are copies of an object and of a list of the document. Their members may be shared with the
+// document.
 type (
 	object map[string]any
 	list   struct{ items []any }
 )
 
-// applied returns a document with the operations. The error names the first one that does not apply.
+// applied returns a document with the operations applied. The error names the first operation that fails.
 func applied(ctx context.Context, doc map[string]any, ops []Operation) (object, error) {
 	root := copied(doc).(object)
 	for i, o := range ops {
@@ -58,7 +58,7 @@ func applied(ctx context.Context, doc map[string]any, ops []Operation) (object, 
 	return root, nil
 }
 
-// sendable returns an error if the API server would not read an operation as it is.
+// sendable returns an error for an operation that the API server could not decode unchanged.
 func sendable(o Operation) error {
 	switch {
 	case o.op.Path == "":
@@ -69,7 +69,7 @@ func sendable(o Operation) error {
 	return cmp.Or(validText(o.op.Path), valid(o.op.Value))
 }
 
-// valid returns an error if the API server's decoder would not return v as it is.
+// valid returns an error for a value that the API server's decoder would change.
 func valid(v any) error {
 	switch v := v.(type) {
 	case nil, bool:
@@ -105,7 +105,7 @@ func validText(s string) error {
 	return nil
 }
 
-// copied returns a value that may be changed.
+// copied returns a copy of a value that may be changed.
 func copied(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -6,8 +6,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-// The operations of RFC 6902 that this package knows. Move and copy are not
-// among them: nothing here needs them.
+// The supported operations of RFC 6902. Pillion needs neither move nor copy.
 const (
 	Add     = "add"
 	Replace = "replace"
@@ -36,8 +35,7 @@ func (o Operation) Pointer() string { return o.op.Path }
 // Value returns the operation's value; nil for null, and for remove.
 func (o Operation) Value() any { return o.op.Value }
 
-// MarshalJSON returns the operation as RFC 6902 has it, numbers as they were
-// written.
+// MarshalJSON returns the operation as RFC 6902 defines it, with the numbers as they were written.
 func (o Operation) MarshalJSON() ([]byte, error) { return o.appendTo(nil), nil }
 
 func (o Operation) appendTo(b []byte) []byte {

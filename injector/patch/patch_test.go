@@ -146,9 +146,9 @@ func TestApplyRefusesOperationsThatRFC6902DoesNotAllow(t *testing.T) {
 		path []string
 		want string
 	}{
-		{Replace, []string{"missing"}, "nothing there"},
-		{Remove, []string{"missing"}, "nothing there"},
-		{Add, []string{"missing", "x"}, "nothing there"},
+		{Replace, []string{"missing"}, "no value at this path"},
+		{Remove, []string{"missing"}, "no value at this path"},
+		{Add, []string{"missing", "x"}, "no value at this path"},
 		{Add, []string{"n", "x"}, "neither object nor array"},
 		{Add, []string{"s", "x"}, "neither object nor array"},
 		{Add, []string{"l", "4"}, "out of bounds"},

@@ -11,7 +11,7 @@ var (
 	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// pointerOf escapes path as RFC 6901 asks.
+// pointerOf escapes a path as RFC 6901 defines it.
 func pointerOf(path []string) string {
 	var b strings.Builder
 	for _, segment := range path {
@@ -32,8 +32,8 @@ func segments(pointer string) []string {
 	return path
 }
 
-// position reads an array index as RFC 6901 has it: digits, no leading zero,
-// no sign. Limit is the first index that is out of bounds.
+// position parses an array index of RFC 6901: digits, no leading zero, no sign. Limit is the first index out of
+// bounds.
 func position(segment string, limit int) (int, error) {
 	i, err := strconv.Atoi(segment)
 	if err != nil || strconv.Itoa(i) != segment || i < 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Level is where an annotation stands.
+// Level is the object that has an annotation.
 type Level string
 
-// The two levels, as they read in a message.
+// The two levels, as they are written in messages.
 const (
 	Pod       Level = "pod"
 	Namespace Level = "namespace"
@@ -35,13 +35,13 @@ const (
 	Relative
 )
 
-// String says what an annotation of the mode asks for, for people.
+// String describes the request of an annotation of this mode, for people.
 func (m Mode) String() string {
 	return [...]string{"nothing", "the defaults", "nothing but what is required", "these templates", "changes to the namespace's outcome"}[m]
 }
 
-// Ask is a parsed inject annotation.
-type Ask struct {
+// Annotation is a parsed inject annotation.
+type Annotation struct {
 	Mode Mode
 	// Names are the listed names of mode Names, in the order given, each once.
 	Names []string
@@ -49,48 +49,50 @@ type Ask struct {
 	Plus, Minus []string
 }
 
-// asks reports whether the annotation asks for a template.
-func (a Ask) asks() bool { return a.Mode == Default || a.Mode == Names || len(a.Plus) > 0 }
+// requestsAny reports whether the annotation requests a template.
+func (a Annotation) requestsAny() bool {
+	return a.Mode == Default || a.Mode == Names || len(a.Plus) > 0
+}
 
 // maxNames bounds the names in one annotation. It is far above the number of
 // templates that a pod can use, and keeps a hostile annotation from costing more
 // than its bytes.
 const maxNames = 64
 
-// ParseAsk parses the value of an inject annotation. Present is false for an
-// absent annotation; an empty one is an error. The error says what is wrong and
-// what is allowed at that level. It does not name the annotation.
-func ParseAsk(value string, present bool, level Level) (Ask, error) {
+// ParseAnnotation parses the value of an inject annotation. Present is false for an absent annotation. An empty
+// value is an error. The error says which value is allowed at that level, and leaves the annotation's name to
+// the caller.
+func ParseAnnotation(value string, present bool, level Level) (Annotation, error) {
 	if !present {
-		return Ask{}, nil
+		return Annotation{}, nil
 	}
 	switch strings.TrimSpace(value) {
 	case "":
-		return Ask{}, fmt.Errorf("must not be empty; %s", allowed(level))
+		return Annotation{}, fmt.Errorf("must not be empty; %s", allowed(level))
 	case "true":
-		return Ask{Mode: Default}, nil
+		return Annotation{Mode: Default}, nil
 	case "false":
-		return Ask{Mode: Out}, nil
+		return Annotation{Mode: Out}, nil
 	}
 	items := strings.Split(value, ",")
 	if len(items) > maxNames {
-		return Ask{}, fmt.Errorf("it lists %d names, at most %d are allowed", len(items), maxNames)
+		return Annotation{}, fmt.Errorf("it lists %d names, at most %d are allowed", len(items), maxNames)
 	}
-	var ask Ask
+	var ask Annotation
 	for _, item := range items {
 		if err := ask.add(strings.TrimSpace(item), level); err != nil {
-			return Ask{}, err
+			return Annotation{}, err
 		}
 	}
 	for _, name := range ask.Plus {
 		if slices.Contains(ask.Minus, name) {
-			return Ask{}, fmt.Errorf("it both adds and removes %q", name)
+			return Annotation{}, fmt.Errorf("it both adds and removes %q", name)
 		}
 	}
 	return ask, nil
 }
 
-func (a *Ask) add(item string, level Level) error {
+func (a *Annotation) add(item string, level Level) error {
 	mode, name, list := Names, item, &a.Names
 	switch {
 	case strings.HasPrefix(item, "+"):
@@ -126,7 +128,7 @@ var meant = map[string]string{
 // wordMeant returns "true" or "false" for a word that people write for it, and "" for any other.
 func wordMeant(name string) string { return meant[strings.ToLower(strings.Trim(name, "\"'"))] }
 
-// didYouMean ends a message about a text that is no template's name.
+// didYouMean completes a message about a text that is no template's name.
 func didYouMean(text string) string {
 	if word := wordMeant(text); word != "" {
 		return fmt.Sprintf("; did you mean %q?", word)

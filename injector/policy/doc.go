@@ -8,6 +8,6 @@
 // Everything here is a pure function. The template's own expressions
 // (matchConditions, parameters) come later, in the render.
 //
-// May import: reason, templates/nearest, templates/show, apimachinery's selectors. No other package of this
+// May import: reason, templates/nearest, templates/show, templates/v1alpha1, apimachinery's selectors. No other package of this
 // module, no net/http and no client.
 package policy

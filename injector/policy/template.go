@@ -4,44 +4,61 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Template has the facts about a template that the decision needs.
+// Template has the facts about a template that decide.
 type Template struct {
 	Name string
-	// Namespaced: the template is one of the pod's namespace, not of the cluster.
+	// Namespaced is set for a template of the pod's namespace.
 	Namespaced bool
 	Suspended  bool
 	// Required templates that match are injected whatever the annotations say.
 	Required        bool
 	InjectByDefault bool
-	// Namespaces and Pods select the pods that get the template without asking. Both are nil if there are none.
-	Namespaces, Pods labels.Selector
-	// Available: the pod's namespace may have the template.
+	// Match selects the pods that get the template without a request. It is nil if the template has no match.
+	Match *Match
+	// Available is set if the pod's namespace may have the template.
 	Available bool
-	// Exception is that of a required template that selects the pod, or nil.
+	// Exception is the exception of a required template that selects the pod, or nil.
 	Exception *Exception
-	// Broken says why there is no good version, and is nil if there is one. SkipBroken
-	// admits pods without it, by its onError.
+	// Broken is the reason why there is no good version, or nil. SkipBroken admits pods without the template,
+	// as its onError says.
 	Broken     error
 	SkipBroken bool
 }
 
-// Exception lets a pod go without a required template.
+// Match selects pods by their namespace's labels and their own.
+type Match struct{ Namespaces, Pods labels.Selector }
+
+// Exception exempts a pod from a required template.
 type Exception struct {
 	Name string
 	// Why is a sentence for people.
 	Why string
-	// Ended: the template is required again.
+	// Ended is set if the template is required again.
 	Ended bool
 }
 
-// matches reports whether the template selects the pod, and whether it selects the namespace.
-func (t *Template) matches(r Request) (pod, namespace bool) {
-	if t.Namespaces == nil || !t.Namespaces.Matches(labels.Set(r.NamespaceLabels)) {
-		return false, false
+// selection is the part of a request that a template's match selects.
+type selection int
+
+const (
+	selectsNothing selection = iota
+	// selectsNamespace: it selects the namespace, but not the pod.
+	selectsNamespace
+	// selectsPod: it selects the namespace and the pod.
+	selectsPod
+)
+
+// selection compares the template's match with the labels of the namespace and of the pod.
+func (t *Template) selection(r Request) selection {
+	if t.Match == nil || !t.Match.Namespaces.Matches(labels.Set(r.Namespace.Labels)) {
+		return selectsNothing
 	}
 	podLabels := r.PodLabels
 	if t.Required {
 		podLabels = r.RequiredPodLabels
 	}
-	return t.Pods.Matches(labels.Set(podLabels)), true
+	if !t.Match.Pods.Matches(labels.Set(podLabels)) {
+		return selectsNamespace
+	}
+	return selectsPod
 }

@@ -9,19 +9,19 @@ import (
 type verdict struct {
 	*Template
 	place int
-	// cause is the rule by which the template is wanted or taken off, "" for none.
+	// cause is the rule that requests or excludes the template, "" for none.
 	cause cause
-	// asked: an annotation asks for it by name or by "true".
-	asked bool
-	// required: it is required of the pod. excepted: an exception in force takes the pod out.
+	// requested is set if an annotation requests it, by name or by "true".
+	requested bool
+	// required is set if it is required of the pod, excepted if an exception in force exempts the pod.
 	required, excepted bool
-	// late: nothing asks for it, and its match selects the namespace and not the pod as it is.
+	// late is set if nothing requests it, and its match selects the namespace but not the pod.
 	late bool
-	// unknown: no template has the name.
+	// unknown is set for a name without a template.
 	unknown bool
 }
 
-// cause is a rule by which a template is wanted or taken off.
+// cause is a rule that requests or excludes a template.
 type cause string
 
 const (
@@ -35,27 +35,28 @@ const (
 	replaced    cause = "the pod's own list does not name it"
 )
 
-// isWanted reports whether an annotation asks for the template, or it matches or is required.
+// isWanted reports whether the template is requested, matches or is required.
 func (v verdict) isWanted() bool { return v.cause != "" && v.cause != takenOff && v.cause != replaced }
 
-// sentence says by which rule a template is wanted or taken off.
+// sentence describes the rule in a sentence.
 func (v verdict) sentence(r Request) string {
 	switch v.cause {
 	case ofNamespace:
-		return fmt.Sprintf("namespace %q asks for it", r.Namespace)
+		return fmt.Sprintf("namespace %q asks for it", r.Namespace.Name)
 	case takenOff:
 		return fmt.Sprintf("the pod removes it with \"-%s\"", v.Name)
 	}
 	return string(v.cause)
 }
 
-// judge decides about one template, by the table of [Decide].
-func (d *decider) judge(t *Template) verdict {
+// decideTemplate decides about one template, by the table of [Decide].
+func (d *decider) decideTemplate(t *Template) verdict {
 	v := verdict{Template: t}
 	if d.ignores == ignoresAll {
 		return v
 	}
-	matches, inNamespace := t.matches(d.request)
+	selection := t.selection(d.request)
+	matches := selection == selectsPod
 	if e := t.Exception; e != nil && matches && t.Required && !t.Suspended {
 		v.excepted, matches = !e.Ended, e.Ended
 		if e.Ended {
@@ -64,8 +65,8 @@ func (d *decider) judge(t *Template) verdict {
 	}
 	if d.ignores == ignoresNothing {
 		v.cause = d.byAnnotations(t, matches)
-		v.asked = v.isWanted() && v.cause != matching
-		v.late = v.cause == "" && inNamespace && !t.Required && d.off.code == "" && d.pod.Mode != Names
+		v.requested = v.isWanted() && v.cause != matching
+		v.late = v.cause == "" && selection != selectsNothing && !t.Required && d.off.code == "" && d.pod.Mode != Names
 	}
 	if matches && t.Required {
 		v.cause, v.required = required, true
@@ -73,8 +74,8 @@ func (d *decider) judge(t *Template) verdict {
 	return v
 }
 
-// byAnnotations returns the rule of the pod's annotation for a template, or else that of the namespace's, or else
-// that the template matches.
+// byAnnotations returns the rule of the pod's annotation for a template, or else the rule of the namespace's
+// annotation, or else that the template matches.
 func (d *decider) byAnnotations(t *Template, matches bool) cause {
 	inherited := cause("")
 	switch {

@@ -1,7 +1,7 @@
-// Package ports finds ports that two containers of a pod open, of which one is a template's.
+// Package ports finds a port that a template's container and another container of the pod both open.
 //
-// In: the pod that a template was merged into, and its fragment. Out: a [Clash]. Containers of a pod
-// share their ports, but for init containers that end before the app begins.
+// In: the pod that a template was merged into, and its fragment. Out: a [Clash]. The containers of a pod
+// share their ports, except for init containers that end before the app begins.
 //
 // May import: merge, templates/fragment, templates/podschema, templates/directive.
 package ports
@@ -16,15 +16,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Clash says that a port of a template is open in another container, too.
+// Clash is a port of a template that another container opens, too.
 type Clash struct {
 	Template string
 	// Path is the template's port, and Port its number as text.
 	Path *podschema.Path
 	Port string
-	// Container has the other port. It is of the template Other, or of the pod if that is "".
+	// Container is the container with the other port. It belongs to the template Other, or to the pod if Other
+	// is "".
 	Container, Other string
-	// Advice says what a team can do. Default: to change one of the two.
+	// Advice tells a team how to resolve the clash. Default: change one of the two ports.
 	Advice string
 }
 
@@ -42,12 +43,12 @@ func (c *Clash) Error() string {
 type port struct {
 	container, number string
 	path              *podschema.Path
-	// own is set for a port of the template, and meant if its $onConflict says that it is meant.
-	own, meant bool
+	// own is set for a port of the template, explicit if its $onConflict allows the clash.
+	own, explicit bool
 }
 
-// Find returns the first clash of a port that the template's fragment has, nil for none. Writers are
-// those before the template.
+// Find returns the first clash of a port in the template's fragment, nil for none. Writers are the writes of
+// the earlier templates.
 func Find(template string, f *fragment.Node, pod map[string]any, w *merge.Writers) *Clash {
 	own := ownPorts(f)
 	if len(own) == 0 {
@@ -68,7 +69,7 @@ func Find(template string, f *fragment.Node, pod map[string]any, w *merge.Writer
 					continue
 				}
 				p := port{container: name, path: (*podschema.Path)(nil).Field("spec").Field(list).Key("name=" + name).Field("ports").Key(key)}
-				p.meant, p.own = own[name+"/"+key]
+				p.explicit, p.own = own[name+"/"+key]
 				protocol, _ := fields["protocol"].(string)
 				p.number = fmt.Sprintf("%v/%s", fields["containerPort"], cmp.Or(protocol, "TCP"))
 				if c := clash(template, open, p, w); c != nil {
@@ -80,7 +81,8 @@ func Find(template string, f *fragment.Node, pod map[string]any, w *merge.Writer
 	return nil
 }
 
-// ownPorts returns the ports of a fragment by container and key, and whether each is meant as it is.
+// ownPorts returns the ports of a fragment by container and key, and whether each has an $onConflict that
+// allows a clash.
 func ownPorts(f *fragment.Node) map[string]bool {
 	own := map[string]bool{}
 	for _, list := range []string{"containers", "initContainers"} {
@@ -94,11 +96,12 @@ func ownPorts(f *fragment.Node) map[string]bool {
 	return own
 }
 
-// clash compares a port with the one that has its number. About another template no $onConflict decides.
+// clash compares a port with the earlier port of the same number. $onConflict resolves no clash with another
+// template.
 func clash(template string, open map[string]port, p port, w *merge.Writers) *Clash {
 	first, taken := open[p.number]
 	if !taken || p.own && !first.own {
-		open[p.number] = p // the next one meets a template's, too
+		open[p.number] = p // the next port is compared with the template's, too
 	}
 	if !taken || first.container == p.container || !first.own && !p.own {
 		return nil
@@ -111,7 +114,7 @@ func clash(template string, open map[string]port, p port, w *merge.Writers) *Cla
 	if other.own {
 		by = template
 	}
-	if (at.meant || other.meant) && (by == "" || by == template) {
+	if (at.explicit || other.explicit) && (by == "" || by == template) {
 		return nil
 	}
 	return &Clash{Template: template, Path: at.path, Port: at.number, Container: other.container, Other: by}

@@ -19,7 +19,7 @@ func find(t testing.TB, pod string, fragments ...string) string {
 	now, writers := base, &merge.Writers{}
 	for i, text := range fragments {
 		name, f := string(rune('a'+i)), fragmenttest.Parse(t, "spec: {"+text+"}")
-		r, err := merge.Merge(t.Context(), base, now, f, writers, merge.Template{Name: name})
+		r, err := merge.Merge(t.Context(), merge.State{Base: base, Pod: now, Writers: writers}, f, merge.Template{Name: name})
 		if err != nil || len(r.Conflicts) > 0 {
 			t.Fatal(err, r.Conflicts)
 		}

@@ -5,7 +5,7 @@
 // same code. So an admin finds in a dashboard the code that a team reads in a
 // terminal.
 //
-// Only the functions of text.go write codes into texts and statuses that leave the
+// Only the functions of format.go write codes into texts and statuses that leave the
 // webhook, and read codes from them.
 //
 // In and out: values only. May import: the API's Status, net/http for its status

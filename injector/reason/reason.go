@@ -4,25 +4,25 @@ package reason
 // contract: they are label values of metrics and do not change their meaning.
 type Code string
 
-// Choice begins the end of a sentence that lists what there is instead. The sentence says the same
-// whatever the list is.
+// Choice begins the list of alternatives at the end of a sentence. The text before it does not depend on the
+// list.
 const Choice = "; there are: "
 
-// What happened to one template, or to the whole pod.
+// The outcomes of one template, or of a whole pod.
 const (
 	// Injected: the template's items are in the pod.
 	Injected Code = "Injected"
 	// NothingToInject: the template applies, and renders to nothing for this pod.
 	NothingToInject Code = "NothingToInject"
-	// NotRequested: neither annotation asks for it and it does not match.
+	// NotRequested: no annotation requests it, and it does not match.
 	NotRequested Code = "NotRequested"
-	// Replaced: the namespace asks for it, and the pod's own list replaces the namespace's.
+	// Replaced: the namespace requests it, and the pod's own list replaces the namespace's.
 	Replaced Code = "Replaced"
-	// PodOptedOut: the pod says "false", or takes the template off with "-name".
+	// PodOptedOut: the pod says "false", or removes the template with "-name".
 	PodOptedOut Code = "PodOptedOut"
 	// NamespaceOptedOut: the namespace says "false".
 	NamespaceOptedOut Code = "NamespaceOptedOut"
-	// NamespaceExcluded: the admin keeps Pillion out of the namespace.
+	// NamespaceExcluded: the admin excludes the namespace.
 	NamespaceExcluded Code = "NamespaceExcluded"
 	// NamespaceDisabled: the namespace's label pillion.dev/injection is disabled.
 	NamespaceDisabled Code = "NamespaceDisabled"
@@ -30,7 +30,7 @@ const (
 	MirrorPod Code = "MirrorPod"
 	// NotAPodCreation: the request is not the creation of a pod.
 	NotAPodCreation Code = "NotAPodCreation"
-	// NoDefaultTemplates: "true" was asked, and no template is injected by default.
+	// NoDefaultTemplates: an annotation says "true", and no template is injected by default.
 	NoDefaultTemplates Code = "NoDefaultTemplates"
 	// ConditionFalse: one of the template's matchConditions is false for this pod.
 	ConditionFalse Code = "ConditionFalse"
@@ -44,33 +44,32 @@ const (
 	Suspended Code = "Suspended"
 	// UnknownTemplate: an annotation names a template that does not exist.
 	UnknownTemplate Code = "UnknownTemplate"
-	// TemplateBroken: no good version of the template is known.
+	// TemplateBroken: there is no good version of the template.
 	TemplateBroken Code = "TemplateBroken"
-	// BadAnnotation: the value of the inject annotation cannot be understood.
+	// BadAnnotation: the inject annotation has an invalid value.
 	BadAnnotation Code = "BadAnnotation"
-	// BadParameter: a parameter's annotation breaks what the template allows, or the template
-	// has no such parameter.
+	// BadParameter: a parameter's annotation has a value that the template does not allow, or the template has
+	// no such parameter.
 	BadParameter Code = "BadParameter"
 	// Conflict: the pod and a template, or two templates, disagree on a field.
 	Conflict Code = "Conflict"
-	// TemplateTooExpensive: rendering goes over the bound on cost or size.
+	// TemplateTooExpensive: rendering exceeds the bound on cost, size or time.
 	TemplateTooExpensive Code = "TemplateTooExpensive"
 	// RenderFailed: an expression of the template fails for this pod.
 	RenderFailed Code = "RenderFailed"
-	// Excepted: the template is required, and an exception of it lets the pod go without it for
-	// a time.
+	// Excepted: the template is required, and an exception exempts the pod for a time.
 	Excepted Code = "Excepted"
 	// TemplateInvalid: a SidecarTemplate has mistakes and is refused.
 	TemplateInvalid Code = "TemplateInvalid"
-	// TemplateInUse: a SidecarTemplate that namespaces ask for may not be deleted.
+	// TemplateInUse: a SidecarTemplate that namespaces request may not be deleted.
 	TemplateInUse Code = "TemplateInUse"
-	// RequiredMissing: the final pod is not what a required template makes of it.
+	// RequiredMissing: the final pod differs from a required template.
 	RequiredMissing Code = "RequiredMissing"
-	// LabelNotWritten: an API server goes on refusing a label of the namespace.
+	// LabelNotWritten: an API server keeps refusing a label of the namespace.
 	LabelNotWritten Code = "LabelNotWritten"
-	// JobNeverFinishes: an injected container goes on when the Job's work is done.
+	// JobNeverFinishes: an injected container keeps running after the Job's work.
 	JobNeverFinishes Code = "JobNeverFinishes"
-	// UntrueLabel: a label of the pod says that something is injected that is not.
+	// UntrueLabel: a label of the pod claims an injection that did not happen.
 	UntrueLabel Code = "UntrueLabel"
 	// InternalError: Pillion itself failed.
 	InternalError Code = "InternalError"
@@ -82,9 +81,8 @@ const (
 	normal  = "Normal"
 )
 
-// table has of each code its sentence, and the type of the events that have it as their reason. The
-// type is Warning where a pod was refused or lacks a sidecar that somebody asked for, or where
-// something has to be mended. It is empty for codes that no event has.
+// table has the sentence of each code, and the type of its events. The type is Warning if a pod was refused or
+// lacks a requested sidecar, or if something needs repair. It is empty for codes without events.
 var table = map[Code]struct{ sentence, event string }{
 	Injected:             {"the template's items are in the pod", ""},
 	NothingToInject:      {"the template renders to nothing for this pod", normal},
@@ -127,10 +125,10 @@ func (c Code) Sentence() string {
 	return string(c)
 }
 
-// EventType returns the type of events with this reason, and "" where there are none.
+// EventType returns the type of the events with this reason, "" if the reason causes no events.
 func (c Code) EventType() string { return table[c].event }
 
-// Codes returns every code there is, in no particular order.
+// Codes returns all codes, in no particular order.
 func Codes() []Code {
 	codes := make([]Code, 0, len(table))
 	for c := range table {

@@ -9,13 +9,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Base returns the pod as its author wrote it: without what the record has, without the annotation and
-// without Pillion's [LabelKeys], and with what stood there. It takes out each place of the record,
-// whatever stands there now. The pod is not modified, and shares with the result what is the same in
-// both.
+// Base returns the pod as its author wrote it: without the recorded values, the record and Pillion's
+// [LabelKeys], and with the original values. It removes the value at each recorded place even if it has changed
+// since. Base does not modify the pod, and shares unchanged parts with it.
 //
-// Labels and annotations go when all of them were Pillion's, unless the record says that they were
-// empty.
+// It removes empty labels and annotations, unless the record says that the author wrote them.
 func (r Record) Base(pod map[string]any) map[string]any {
 	before, _ := pod["metadata"].(map[string]any)
 	if len(r.Set) == 0 && !r.marks(before) {
@@ -34,7 +32,7 @@ func (r Record) Base(pod map[string]any) map[string]any {
 		switch t := tree.Child("metadata").Child(section); {
 		case len(left) > 0:
 			metadata[section] = left
-		case t != nil && t.Entry != nil && t.Entry.Made:
+		case t != nil && t.Entry != nil && t.Entry.Created:
 			restore(metadata, section, t.Entry)
 		case len(had) > 0:
 			delete(metadata, section)
@@ -50,7 +48,7 @@ func (r Record) Base(pod map[string]any) map[string]any {
 	return base
 }
 
-// marks reports whether metadata have an annotation or a label of Pillion's own.
+// marks reports whether the metadata have an annotation or a label of Pillion's own.
 func (r Record) marks(metadata map[string]any) bool {
 	for _, section := range []string{"annotations", "labels"} {
 		entries, _ := metadata[section].(map[string]any)
@@ -61,7 +59,7 @@ func (r Record) marks(metadata map[string]any) bool {
 	return false
 }
 
-// restore puts what stood before an entry into a field.
+// restore restores the original value of a field.
 func restore(object map[string]any, name string, e *Entry) {
 	if e.Had {
 		object[name] = e.Was
@@ -91,10 +89,9 @@ func (r Record) withoutOwn(section string, entries map[string]any) map[string]an
 	return left
 }
 
-// before returns what stood at the place before Pillion, where v of type t stands now, and whether
-// anything did.
+// before returns the original value of a place with the value v of type t, and whether there was one.
 func (t *Tree) before(v any, typ *podschema.Type) (was any, there bool) {
-	if e := t.Entry; e != nil && !e.Made {
+	if e := t.Entry; e != nil && !e.Created {
 		return e.Was, e.Had
 	}
 	switch w := v.(type) {
@@ -123,7 +120,7 @@ func onlyDefaults(object map[string]any, t *podschema.Type) bool {
 	return true
 }
 
-// object returns an object of type typ without what the tree has. It works on nil.
+// object returns an object of type typ without the tree's entries. It works on nil.
 func (t *Tree) object(v map[string]any, typ *podschema.Type) map[string]any {
 	if t == nil || len(t.In) == 0 {
 		return v
@@ -150,7 +147,7 @@ func (t *Tree) object(v map[string]any, typ *podschema.Type) map[string]any {
 	return v
 }
 
-// beforeAbsent is before for a place where nothing stands now: what Pillion took away comes back.
+// beforeAbsent is before for a place without a value: it returns the value that Pillion removed.
 func (t *Tree) beforeAbsent(typ *podschema.Type) (was any, there bool) {
 	if t.Entry != nil {
 		return t.Entry.Was, t.Entry.Had
@@ -184,16 +181,16 @@ func (t *Tree) list(v []any, typ *podschema.Type) []any {
 	return t.insertGone(kept, id)
 }
 
-// insertGone puts items back that Pillion took out, unless somebody else did.
+// insertGone inserts the items that Pillion removed, unless they are back already.
 func (t *Tree) insertGone(items []any, id podschema.Identity) []any {
-	var gone []Gone
+	var gone []RemovedItem
 	keys := map[string]bool{}
 	for key, child := range t.In {
-		if child.Entry == nil || len(child.Entry.Gone) == 0 {
+		if child.Entry == nil || len(child.Entry.RemovedItems) == 0 {
 			continue
 		}
 		keys[key] = true
-		gone = append(gone, child.Entry.Gone...)
+		gone = append(gone, child.Entry.RemovedItems...)
 	}
 	if len(gone) == 0 {
 		return items
@@ -204,11 +201,11 @@ func (t *Tree) insertGone(items []any, id podschema.Identity) []any {
 			back[key] = true
 		}
 	}
-	gone = slices.DeleteFunc(gone, func(g Gone) bool {
+	gone = slices.DeleteFunc(gone, func(g RemovedItem) bool {
 		key, ok := id.Key(g.Item)
 		return ok && back[key]
 	})
-	slices.SortStableFunc(gone, func(a, b Gone) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(gone, func(a, b RemovedItem) int { return cmp.Compare(a.At, b.At) })
 	all := make([]any, 0, len(items)+len(gone))
 	for _, g := range gone {
 		if more := min(g.At-len(all), len(items)); more > 0 {

@@ -10,9 +10,9 @@ import (
 // injected is the value of the label [v1alpha1.InjectedLabel].
 const injected = "true"
 
-// OwnLabel reports whether a label of that key is one that Pillion puts on injected pods, so that kubectl get pods -l
-// finds them. Template is that of a hash, "" for [v1alpha1.InjectedLabel]. The labels are no proof: who may change a
-// pod may label it, and only the record says what was injected.
+// OwnLabel reports whether Pillion sets a label of that key on injected pods, for kubectl get pods -l. Template
+// is the template of a hash label, "" for [v1alpha1.InjectedLabel]. Labels prove nothing, since anyone who may
+// change a pod may set them. The record lists the injected templates.
 func OwnLabel(key string) (template string, is bool) {
 	name, ok := strings.CutSuffix(key, v1alpha1.HashLabel(""))
 	if ok {

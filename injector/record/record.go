@@ -13,41 +13,40 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// MaxBytes bounds the annotation, read and written: three quarters of what the API allows all
-// annotations of a pod together.
+// MaxBytes bounds the annotation's size: three quarters of the API's limit for all annotations of a pod.
 const MaxBytes = 192 << 10
 
 const version = "1"
 
-// Record is what Pillion did to a pod.
+// Record has Pillion's writes to a pod.
 type Record struct {
-	// Templates has the hash of each template that the pod carries something of.
+	// Templates has the hash of each injected template.
 	Templates map[string]string
-	// Set has what Pillion wrote, by [podschema.Path.String].
+	// Set has the entries by [podschema.Path.String].
 	Set map[string]Entry
 }
 
-// Entry is one thing that Pillion wrote: a whole item, a field, or an object to hold others.
+// Entry is one write of Pillion: a whole item, a field, or an object that holds other values.
 type Entry struct {
-	// Sum is the [Sum] of the value, "" where Pillion wrote nothing: it took something away, or the API
-	// server derives the value.
+	// Sum is the [Sum] of the value. It is empty if Pillion removed the value, or the API server derives it.
 	Sum string
-	// Was is what stood there before, if Had is set. It may be null.
+	// Was is the original value, if Had is set. It may be null.
 	Was any
 	Had bool
-	// Gone are the items of the key that Pillion took out.
-	Gone []Gone
-	// Made is set for an object or list that holds what Pillion wrote. It goes when nothing else is in it.
-	Made bool
+	// RemovedItems are the items of the key that Pillion removed.
+	RemovedItems []RemovedItem
+	// Created is set for an object or list that Pillion created for other values. Base removes it when it is
+	// empty.
+	Created bool
 }
 
-// Gone is an item that was taken out of a list, and its index there.
-type Gone struct {
+// RemovedItem is a removed item, with its index in the list.
+type RemovedItem struct {
 	At   int
 	Item any
 }
 
-// New returns a record that says nothing.
+// New returns an empty record.
 func New() Record {
 	return Record{Templates: map[string]string{}, Set: map[string]Entry{}}
 }
@@ -57,15 +56,15 @@ func (r Record) Clone() Record {
 	return Record{Templates: maps.Clone(r.Templates), Set: maps.Clone(r.Set)}
 }
 
-// Empty reports whether the record says nothing.
+// Empty reports whether the record has neither templates nor entries.
 func (r Record) Empty() bool { return len(r.Templates) == 0 && len(r.Set) == 0 }
 
-// Hash returns the hash of a template that the pod carries, and "" if the template left no trace.
+// Hash returns the recorded hash of a template, "" for none.
 func (r Record) Hash(template string) string { return r.Templates[template] }
 
-// Parse reads the record from the pod's annotation. A pod without the annotation has an empty
-// record. A record that is malformed, too large or of another version counts as none: the error, fit
-// for a warning, says why, and the record that is returned with it is empty and usable.
+// Parse decodes the record in the pod's annotation. It returns an empty record for a pod without the
+// annotation. For a malformed, too large or unknown record it returns an empty record and an error, which is
+// fit for a warning.
 func Parse(pod map[string]any) (Record, error) {
 	none := New()
 	metadata, _ := pod["metadata"].(map[string]any)
@@ -122,7 +121,7 @@ func decode(text string) (Record, error) {
 	return r, nil
 }
 
-// objectIn returns the object in a field, none where nothing is there.
+// objectIn returns the object in a field, nil if the field is absent.
 func objectIn(o map[string]any, name string) (map[string]any, bool) {
 	object, ok := o[name].(map[string]any)
 	return object, ok || o[name] == nil
@@ -134,24 +133,24 @@ func decodeEntry(path string, v any) (Entry, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return Entry{}, fmt.Errorf("what it says of %s is %s; an object is expected", podschema.Clip(path), podschema.Show(v))
+		return Entry{}, fmt.Errorf("its entry for %s is %s; an object is expected", podschema.Clip(path), podschema.Show(v))
 	}
 	var e Entry
 	e.Sum, _ = object["sum"].(string)
-	e.Made = object["made"] == true
+	e.Created = object["made"] == true
 	e.Was, e.Had = object["was"]
 	gone, _ := object["gone"].([]any)
 	for _, v := range gone {
 		pair, _ := v.([]any)
 		if len(pair) != 2 {
-			return Entry{}, fmt.Errorf("an item that is gone from %s has no index", podschema.Clip(path))
+			return Entry{}, fmt.Errorf("a removed item of %s has no index", podschema.Clip(path))
 		}
 		at, _ := pair[0].(json.Number)
 		index, err := at.Int64()
 		if err != nil || index < 0 {
-			return Entry{}, fmt.Errorf("an item that is gone from %s has the index %s", podschema.Clip(path), podschema.Show(pair[0]))
+			return Entry{}, fmt.Errorf("a removed item of %s has the index %s", podschema.Clip(path), podschema.Show(pair[0]))
 		}
-		e.Gone = append(e.Gone, Gone{int(min(index, MaxBytes)), pair[1]})
+		e.RemovedItems = append(e.RemovedItems, RemovedItem{int(min(index, MaxBytes)), pair[1]})
 	}
 	return e, nil
 }
@@ -165,7 +164,7 @@ func (r Record) Encode() string {
 	return string(append(b, `,"v":`+version+`}`...))
 }
 
-// appendObject appends an object with its fields in order.
+// appendObject appends an object with sorted fields.
 func appendObject[V any](b []byte, fields map[string]V, value func(V, []byte) []byte) []byte {
 	b = append(b, '{')
 	for i, name := range slices.Sorted(maps.Keys(fields)) {
@@ -177,20 +176,20 @@ func appendObject[V any](b []byte, fields map[string]V, value func(V, []byte) []
 	return append(b, '}')
 }
 
-// append appends an entry's JSON, its fields in order.
+// append appends an entry's JSON with sorted fields.
 func (e Entry) append(b []byte) []byte {
 	begin := len(b)
 	field := func(name string) { b = append(b, `,"`+name+`":`...) }
-	if len(e.Gone) > 0 {
+	if len(e.RemovedItems) > 0 {
 		field("gone")
-		for i, g := range e.Gone {
+		for i, g := range e.RemovedItems {
 			b = append(b, "[,"[min(i, 1)], '[')
 			b = append(strconv.AppendInt(b, int64(g.At), 10), ',')
 			b = append(rawjson.Append(b, g.Item), ']')
 		}
 		b = append(b, ']')
 	}
-	if e.Made {
+	if e.Created {
 		field("made")
 		b = append(b, "true"...)
 	}
@@ -209,7 +208,7 @@ func (e Entry) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// Tree is a record by the segments of its paths. Nil says nothing.
+// Tree is a record by the segments of its paths. Nil is an empty one.
 type Tree struct {
 	Entry *Entry
 	In    map[string]*Tree
@@ -235,9 +234,9 @@ func (r Record) Tree() *Tree {
 		}
 		at.Entry = &e
 	}
-	// Whatever a record says, the base pod keeps its metadata and its spec.
+	// A record cannot remove the metadata or the spec of the base pod.
 	for _, section := range []string{"metadata", "spec"} {
-		if t := root.In[section]; t != nil && t.Entry != nil && !t.Entry.Made {
+		if t := root.In[section]; t != nil && t.Entry != nil && !t.Entry.Created {
 			t.Entry = nil
 		}
 	}
@@ -252,7 +251,8 @@ func (t *Tree) Child(segment string) *Tree {
 	return t.In[podschema.RecordKey(segment)]
 }
 
-// Find returns the items of a list that the tree's segments mean: of several of one key the last.
+// Find returns the index in a list of the item of each segment. Of several items of one key it returns the
+// recorded one, or else the last.
 func (t *Tree) Find(id podschema.Identity, items []any) map[string]int {
 	if len(t.In) == 0 {
 		return nil
@@ -260,7 +260,7 @@ func (t *Tree) Find(id podschema.Identity, items []any) map[string]int {
 	index := make(map[string]int, min(len(t.In), len(items)))
 	if !id.Set() {
 		for i, key := range podschema.KeysIn(id, items, t.In) {
-			// Of several items of one key the one as Pillion wrote it is meant.
+			// Of several items of one key, the one with the recorded digest counts.
 			if e := t.In[key].Entry; e != nil && e.Sum != "" {
 				if was, found := index[key]; found && t.In[key].isAsWritten(id.Elem, items[was]) {
 					continue
@@ -284,9 +284,8 @@ func (t *Tree) isAsWritten(elem *podschema.Type, item any) bool {
 	return t.Entry.Sum == Sum(elem, item, t)
 }
 
-// Sum returns the digest of a value that Pillion wrote. That of a container leaves out its image,
-// which has an entry of its own, the mount of the service account's token, and what entries below
-// it say: others' work.
+// Sum returns the digest of a value that Pillion wrote. The digest of a container leaves out its image, which
+// has its own entry, the mount of the service account's token, and changes by others below it.
 func Sum(t *podschema.Type, v any, below *Tree) string {
 	container, ok := v.(map[string]any)
 	if !ok || t != nil && !t.IsContainer() && (below == nil || len(below.In) == 0) {

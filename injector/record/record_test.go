@@ -103,12 +103,12 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 					path = path.Field(rapid.SampledFrom([]string{"spec", "a", "env"}).Draw(t, "field"))
 				}
 			}
-			e := record.Entry{Sum: rapid.SampledFrom([]string{"", "0a1b"}).Draw(t, "sum"), Made: rapid.Bool().Draw(t, "made"), Had: rapid.Bool().Draw(t, "had")}
+			e := record.Entry{Sum: rapid.SampledFrom([]string{"", "0a1b"}).Draw(t, "sum"), Created: rapid.Bool().Draw(t, "made"), Had: rapid.Bool().Draw(t, "had")}
 			if e.Had {
 				e.Was = rapid.SampledFrom(values).Draw(t, "was")
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "gone") {
-				e.Gone = append(e.Gone, record.Gone{At: rapid.IntRange(0, 99).Draw(t, "at"), Item: rapid.SampledFrom(values).Draw(t, "item")})
+				e.RemovedItems = append(e.RemovedItems, record.RemovedItem{At: rapid.IntRange(0, 99).Draw(t, "at"), Item: rapid.SampledFrom(values).Draw(t, "item")})
 			}
 			r.Set[path.String()] = e
 		}
@@ -173,7 +173,7 @@ func TestUninjectLeavesWhatSomebodyChangedWithAWarning(t *testing.T) {
 	}
 	text := strings.Join(warnings, "\n")
 	for _, path := range []string{"spec.hostname", "spec.containers[name=web].env[name=A]"} {
-		if !strings.Contains(text, path+": somebody changed it to ") {
+		if !strings.Contains(text, path+": it was changed to ") {
 			t.Errorf("no warning of %s in %q", path, warnings)
 		}
 	}

@@ -7,21 +7,20 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Uninject returns the pod without what Pillion put in, as [Record.Base] does, but a value that somebody
-// changed since stays as it is, with a warning. A container that Pillion added goes with all that
-// others made of it.
+// Uninject returns the pod without Pillion's values, as [Record.Base] does. A value that somebody has changed
+// since stays, with a warning. A container that Pillion added goes with all later changes in it.
 func (r Record) Uninject(pod map[string]any) (map[string]any, []string) {
 	left := r.Clone()
 	var warnings []string
 	r.Tree().changed(pod, podschema.Pod(), nil, func(path *podschema.Path, v any) {
 		delete(left.Set, path.String())
-		warnings = append(warnings, fmt.Sprintf("%s: somebody changed it to %s since it was injected, so it stays", path.Readable(), podschema.Show(v)))
+		warnings = append(warnings, fmt.Sprintf("%s: it was changed to %s after injection, so it stays", path.Readable(), podschema.Show(v)))
 	})
 	slices.Sort(warnings)
 	return left.Base(pod), warnings
 }
 
-// changed calls found for each value that is not as Pillion wrote it.
+// changed calls found for each value that differs from the recorded one.
 func (t *Tree) changed(v any, typ *podschema.Type, path *podschema.Path, found func(*podschema.Path, any)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -47,7 +46,7 @@ func (t *Tree) changedAt(v any, typ *podschema.Type, path *podschema.Path, found
 		if Sum(typ, v, t) != e.Sum {
 			found(path, v)
 		}
-	case e == nil || e.Made:
+	case e == nil || e.Created:
 		t.changed(v, typ, path, found)
 	}
 }

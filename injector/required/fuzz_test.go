@@ -41,7 +41,7 @@ func require(t testing.TB, pod map[string]any, fragments ...*fragment.Node) (req
 		}})
 	}
 	before := string(podschema.Encode(pod))
-	r, err := required.Required(t.Context(), pod, pod, all, own, nil)
+	r, err := required.Required(t.Context(), merge.State{Base: pod, Pod: pod}, all, own)
 	if after := string(podschema.Encode(pod)); after != before {
 		t.Fatalf("the pod was changed to %s", after)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Mount is what a container has of a volume, as a directory or as a block device.
+// Mount is a container's mount of a volume, as a directory or as a block device.
 type Mount struct {
 	Volume, Path string
 	list, key    string
@@ -31,9 +31,9 @@ func MountsOf(container map[string]any) []Mount {
 	return mounts
 }
 
-// segments returns the parts of the path that a mount means, none for the root. Runtimes
-// mount what has fewer parts first, so that a mount is hidden by one of the same path, and
-// a part of it by one below. Only the root may come after others.
+// segments returns the cleaned parts of the mount's path. The root has none. Runtimes mount paths with fewer
+// parts first. So a mount can hide another one of the same path, or a part of one above it. Only a mount of the
+// root may be later than others.
 func (m Mount) segments() []string {
 	clean := strings.Trim(path.Clean("/"+m.Path), "/")
 	if clean == "" {
@@ -55,30 +55,30 @@ func (r *comparison) others() {
 			if r.ctx.Err() != nil {
 				return
 			}
-			if !r.wanted.own[list+"/name="+name] { // the others are compared field by field
+			if !r.expected.own[list+"/name="+name] { // the others are compared field by field
 				at := specPath.Field(list).Key("name=" + name)
-				r.mountsOf(container, r.wanted.mounts[name], at)
-				r.variables(container, r.wanted.variables[name], at)
+				r.mountsOf(container, r.expected.mounts[name], at)
+				r.variables(container, r.expected.variables[name], at)
 			}
 		}
 	}
 }
 
-// given is a mount that a required template wants.
-type given struct {
+// requiredMount is a mount that a required template wants.
+type requiredMount struct {
 	Mount
 	template string
 }
 
 // directory has what required templates mount at a path and below it.
 type directory struct {
-	mounts []given
+	mounts []requiredMount
 	below  map[string]*directory
 }
 
 func (r *comparison) mountsOf(container map[string]any, wanted map[string]string, at *podschema.Path) {
 	var root directory
-	var first given // the first that a template mounts below the root
+	var first requiredMount // the first that a template mounts below the root
 	var others []Mount
 	for _, m := range MountsOf(container) {
 		template := wanted[m.list+"/"+m.key]
@@ -86,7 +86,7 @@ func (r *comparison) mountsOf(container map[string]any, wanted map[string]string
 			others = append(others, m)
 			continue
 		}
-		g := given{m, template}
+		g := requiredMount{m, template}
 		d := &root
 		for _, segment := range m.segments() {
 			if d.below == nil {
@@ -110,7 +110,7 @@ func (r *comparison) mountsOf(container map[string]any, wanted map[string]string
 		if r.isToken(m.item) {
 			continue
 		}
-		if template := r.wanted.volumes[m.Volume]; template != "" && !r.allowed[template].AllowsMount(m.Path) {
+		if template := r.expected.volumes[m.Volume]; template != "" && !r.allowed[template].AllowsMount(m.Path) {
 			r.differs(template, here,
 				"mounts the volume %s, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template can allow the path)", m.Volume)
 			continue
@@ -124,7 +124,7 @@ func (r *comparison) mountsOf(container map[string]any, wanted map[string]string
 
 // hides finds what required templates mount where a mount of others stands, above it and, for the root,
 // below it. The container is at the place at, and the mount here.
-func (r *comparison) hides(m Mount, d *directory, first given, at, here *podschema.Path) {
+func (r *comparison) hides(m Mount, d *directory, first requiredMount, at, here *podschema.Path) {
 	segments := m.segments()
 	if len(segments) == 0 && first.template != "" {
 		r.differs(first.template, here, "is above %s, and would hide the template's mount: mount it elsewhere", podschema.Clip(first.Path))
@@ -147,7 +147,7 @@ func (r *comparison) hides(m Mount, d *directory, first given, at, here *podsche
 	}
 }
 
-// hidden notes a mount of the same path, written another way, over one that a template wants.
-func (r *comparison) hidden(g given, by Mount, at *podschema.Path) {
+// hidden adds a difference for a mount of the same path in another spelling, which hides a template's mount.
+func (r *comparison) hidden(g requiredMount, by Mount, at *podschema.Path) {
 	r.differs(g.template, at.Field(g.list).Key(g.key), "is mounted over by a mount at %q", by.Path)
 }

@@ -71,7 +71,7 @@ func (in *installation) labelsOf(set *templates.Set, ns labels.Namespace, proven
 	}
 	injection, there := ns.Labels[key]
 	value, present := ns.Annotations[inject]
-	ask, err := policy.ParseAsk(value, present, policy.Namespace)
+	ask, err := policy.ParseAnnotation(value, present, policy.Namespace)
 	asks := err == nil && (ask.Mode == policy.Default || len(ask.Names) > 0)
 	byHand := slices.Contains(ns.ByHand, key)
 	takeOff := fmt.Sprintf("kubectl label namespace %s %s-", ns.Name, key)

@@ -62,7 +62,7 @@ func (in *installation) namesOf(ctx context.Context, ns labels.Namespace, known 
 	annotate := func(names ...string) string {
 		return fmt.Sprintf("kubectl annotate namespace %s %s=%s --overwrite", ns.Name, key, strings.Join(names, ","))
 	}
-	ask, err := policy.ParseAsk(value, there, policy.Namespace)
+	ask, err := policy.ParseAnnotation(value, there, policy.Namespace)
 	if err != nil {
 		return new(failed(fmt.Sprintf("the annotation %s of namespace %s is %q: %v", key, ns.Name, value, err), annotate(anyTemplate))), nil
 	}

@@ -36,7 +36,7 @@ func drawReport(t *rapid.T) explain.Report {
 		Standings:   []drift.Template{{Name: text(t, "standing"), State: drift.Missing, Gets: text(t, "gets")}},
 		Differences: []string{text(t, "difference")},
 		Effects:     []injector.Effect{{Path: text(t, "path"), Effect: merge.Added, Templates: []string{"t"}, Now: text(t, "now")}},
-		Kept:        []injector.Kept{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
+		Kept:        []injector.PodValue{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
 		Running:     &explain.Running{Behind: []explain.RunningPod{{Name: text(t, "pod"), Says: text(t, "says")}}, Remedy: command(t)},
 		DryRun:      &explain.DryRun{Says: text(t, "dry run"), Warnings: []string{text(t, "heard")}},
 		Warnings:    []string{text(t, "warning")}, Notes: []explain.Note{{Says: text(t, "note"), Remedy: []string{command(t), command(t)}}},
@@ -100,7 +100,7 @@ func TestALongValueIsCutAndTheJSONHasIt(t *testing.T) {
 		Namespaces: []explain.Namespace{{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": long}}},
 		Pods: []explain.Pod{{
 			Name: "Pod/web", Templates: []explain.Template{{Name: "side", Parameters: []explain.Parameter{{Name: "level", Value: long}}}},
-			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, Kept: []injector.Kept{{Path: "a", Has: long, Wants: long}},
+			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, Kept: []injector.PodValue{{Path: "a", Has: long, Wants: long}},
 		}},
 	}
 	var text, encoded strings.Builder

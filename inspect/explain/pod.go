@@ -38,7 +38,7 @@ func Of(in Input) Pod {
 		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
 		Refused: !in.Outcome.Allowed,
 		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
-		Effects: append([]injector.Effect{}, in.Outcome.Effects...), Kept: append([]injector.Kept{}, in.Outcome.Kept...),
+		Effects: append([]injector.Effect{}, in.Outcome.Effects...), Kept: append([]injector.PodValue{}, in.Outcome.PodValues...),
 		Warnings: append([]string{}, in.Outcome.Warnings...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
 	for _, t := range in.Outcome.Templates {

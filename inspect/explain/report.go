@@ -66,7 +66,7 @@ type Pod struct {
 	Differences []string         `json:"differences"`
 	// Effects are what the templates do in the pod, Kept what stays the pod's.
 	Effects []injector.Effect `json:"effects"`
-	Kept    []injector.Kept   `json:"kept"`
+	Kept    []injector.PodValue   `json:"kept"`
 	// Running are the pods of a workload that run now. It is nil where nobody asked.
 	Running *Running `json:"running,omitempty"`
 	// DryRun is the API server's own answer, where it was asked.

@@ -220,7 +220,7 @@ func (p Pod) effects(l *layout) {
 }
 
 // keptText says why a value of the pod stays.
-func keptText(k injector.Kept) string {
+func keptText(k injector.PodValue) string {
 	switch k.Why {
 	case merge.KeptByNode:
 		return "the template says $onConflict: KeepPod there"
@@ -319,7 +319,7 @@ func (p Pod) says(l *layout) {
 	}
 	for _, w := range p.Warnings {
 		// What stays has been said, with both values.
-		if !slices.ContainsFunc(p.Kept, func(k injector.Kept) bool {
+		if !slices.ContainsFunc(p.Kept, func(k injector.PodValue) bool {
 			return strings.HasPrefix(w, fmt.Sprintf("template %s: %s: ", k.Template, k.Path))
 		}) {
 			l.text(0, "warning: "+w, yellow)

@@ -31,7 +31,7 @@ func TestAPodThatChangesWhenItIsInjectedAgainFailsItsCase(t *testing.T) {
 	s := &suite{inject: func(injector.Request) (injector.Outcome, error) {
 		times += "x"
 		pod := map[string]any{"kind": "Pod", "metadata": map[string]any{"name": "web", "labels": map[string]any{"times": times}}}
-		return injector.Outcome{Allowed: true, Pod: pod, Operations: make([]patch.Operation, 1)}, nil
+		return injector.Outcome{Allowed: true, Change: injector.Change{Pod: pod, Operations: make([]patch.Operation, 1)}}, nil
 	}}
 	compiled := templatestest.Compile(t, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: side}\nspec: {inject: {metadata: {labels: {a: b}}}}\n")
 	r := Result{}

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// The directives. If, For and Each are gone once a template is rendered; the
-// merge reads the others.
+// The directives. Rendering evaluates If, For and Each; the merge reads the others.
 const (
 	If         = "$if"
 	For        = "$for"
@@ -19,8 +18,7 @@ const (
 	Prepend    = "$prepend"
 )
 
-// valueField is the field beside a directive that joins a text, and beside a directive that stands in the place
-// of one scalar, that has the value.
+// valueField is the field with the value, beside a directive that joins a text or that applies to one scalar.
 const valueField = "value"
 
 // The policies of $onConflict.
@@ -36,7 +34,7 @@ const (
 	patchReplace = "replace"
 )
 
-// sides are the directives that join a text to what is there, and the side of each.
+// sides are the joining directives, each with the side on which the text is joined.
 var sides = map[string]Side{Append: Behind, Prepend: InFront}
 
 // Names returns the names of all directives.
@@ -44,44 +42,44 @@ func Names() []string {
 	return []string{If, For, Each, Position, OnConflict, Patch, Unset, Append, Prepend}
 }
 
-// Is reports whether an object's key is a directive's, known or not.
+// Is reports whether an object's key is that of a directive, known or not.
 func Is(key string) bool { return strings.HasPrefix(key, "$") }
 
-// Directives are what the directives of one object say to the merge. The zero value says
-// nothing. What is malformed says nothing either: [Check] tells of it.
+// Directives are the parsed directives of one object. The zero value has none. Malformed directives are left
+// out: [Check] reports them.
 type Directives struct {
 	Position Place
 	// Conflict is the object's own policy, "" for none.
 	Conflict string
 	// Delete and Replace are the values of $patch.
 	Delete, Replace bool
-	// Marker is set for {$patch: replace} alone: as an item, it speaks of the whole list.
+	// Marker is set for {$patch: replace} alone: as an item, it applies to the whole list.
 	Marker bool
-	// Unset are the names of the fields that go, in the order given.
+	// Unset are the names of the fields to remove, in the given order.
 	Unset []string
-	// Join is nil for an object that joins nothing.
+	// Join is nil for an object without a joining directive.
 	Join *Join
 }
 
-// Join is a text that is joined to what is there.
+// Join is a text to join to a value.
 type Join struct {
 	Side Side
-	// Separator stands between the text and what is there. It is not empty.
+	// Separator separates the text from the value. It is not empty.
 	Separator string
 	// Text may be empty. An empty text adds nothing.
 	Text string
 }
 
-// Side is the side of a text on which another one is joined to it.
+// Side is the side of a text at which another one is joined.
 type Side int
 
-// Behind is the side of $append, and InFront that of $prepend.
+// Behind is the side of $append, InFront the side of $prepend.
 const (
 	Behind Side = iota
 	InFront
 )
 
-// Of returns what the directives of v say, if v is an object.
+// Of returns the directives of v. It returns none if v is not an object.
 func Of(v any) Directives {
 	object, _ := v.(map[string]any)
 	var d Directives
@@ -106,8 +104,7 @@ func Of(v any) Directives {
 	return d
 }
 
-// readJoin returns what a directive that joins a text says, and nil if it is malformed or
-// another one.
+// readJoin parses a joining directive. It returns nil for a malformed or other directive.
 func readJoin(key string, object map[string]any) *Join {
 	side, joins := sides[key]
 	separator, _ := object[key].(string)
@@ -132,7 +129,7 @@ func readNames(v any) []string {
 	return names
 }
 
-// readPolicy returns the policy of an $onConflict, "" if it is none.
+// readPolicy returns the policy of an $onConflict, "" for a malformed one.
 func readPolicy(v any) string {
 	switch v {
 	case Deny, KeepPod, Overwrite:
@@ -141,6 +138,6 @@ func readPolicy(v any) string {
 	return ""
 }
 
-// Value returns the value of an object that stands in the place of one scalar:
-// {$onConflict: KeepPod, value: 60} or {$append: ",", value: "8080"}.
+// Value returns the value of an object that replaces one scalar: {$onConflict: KeepPod, value: 60} or {$append:
+// ",", value: "8080"}.
 func Value(object map[string]any) any { return object[valueField] }

@@ -1,18 +1,18 @@
 package directive
 
-// Place is where an item of a list wants to stand.
+// Place is the wanted position of an item in a list.
 type Place struct {
 	Kind Kind
-	// Anchor is the name of the item to stand beside, for Before and After. An empty one, which an
-	// expression gives, stands for none: Before is First then, and After is Last.
+	// Anchor is the name of the other item for Before and After. With an empty anchor, from an expression,
+	// Before means First, and After means Last.
 	Anchor string
 }
 
 // Kind is one of the values of $position.
 type Kind int
 
-// The kinds of a Place. Default is the place of an item without $position: the
-// last one, in the template's order.
+// The kinds of a Place. Default is the place of an item without $position: the last one, in the templates'
+// order.
 const (
 	Default Kind = iota
 	First
@@ -21,7 +21,7 @@ const (
 	After
 )
 
-// readPosition reads a $position. It returns Default, and false, for a malformed one.
+// readPosition parses a $position. It returns Default and false for a malformed one.
 func readPosition(v any) (Place, bool) {
 	switch v := v.(type) {
 	case string:

@@ -16,25 +16,25 @@ import (
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
-// cel-go counts the cost of a call when the call is over, and for most functions by the number of items in their
-// arguments. A tenant's expression could replace each character of a text by the whole text. It could compare
-// lists that contain one list a thousand times, or match a regular expression of a thousand instructions. So the calls that
-// may take long are counted by what they go over, before they are made.
+// cel-go charges a call when it is over, and most functions by the number of items in their arguments. A
+// tenant's expression could replace each character of a text by the whole text, compare lists that contain one
+// list a thousand times, or match a regular expression of a thousand instructions. So expensive calls are
+// charged for the size of their arguments before they run.
 
-// stepsPerCost is how many steps of such a call, or bytes of its result, cost one unit.
+// stepsPerCost is the number of steps of such a call, or of bytes of its result, for one unit of cost.
 const stepsPerCost = 50
 
-// maxSteps is how many steps one call may take.
+// maxSteps bounds the steps of one call.
 const maxSteps = MaxExpressionCost * stepsPerCost
 
-// calls are the calls in one expression that are counted before they are made.
+// calls charges the expensive calls of one expression.
 type calls struct {
 	names    map[string]bool
 	patterns map[string]param.Pattern
 }
 
-// boundCalls returns the options for the calls in an expression that may take long: one that would take more
-// than [maxSteps] is an error instead. Patterns are the regular expressions that the expression spells out.
+// boundCalls returns the options that charge the expensive calls of an expression before they run. A call that
+// exceeds [maxSteps] is an error. Patterns are the literal regular expressions of the expression.
 func boundCalls(root celast.Expr, patterns map[string]param.Pattern) []cel.ProgramOption {
 	c := calls{names: map[string]bool{}, patterns: patterns}
 	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {
@@ -55,8 +55,8 @@ func boundCalls(root celast.Expr, patterns map[string]param.Pattern) []cel.Progr
 	return []cel.ProgramOption{cel.CostTrackerOptions(trackers...), cel.CustomDecoratorV2(c.decorate)}
 }
 
-// isCounted reports whether calls of a function are counted before they are made. For CEL's own functions, but
-// for comparisons, cel-go's costs are enough.
+// isCounted reports whether calls of a function are charged before they run. cel-go's costs are enough for
+// CEL's own functions, except comparisons.
 func isCounted(function string) bool {
 	switch function {
 	case operators.Equals, operators.NotEquals, operators.In, "matches":
@@ -65,7 +65,7 @@ func isCounted(function string) bool {
 	return implementations()[function] != nil
 }
 
-// countedName is the name of a counted call for cel-go, whatever the types of its arguments are.
+// countedName is cel-go's name of a charged call, for all types of arguments.
 func countedName(function string) string { return "@counted_" + function }
 
 // decorate implements [interpreter.InterpretableDecoratorV2].
@@ -87,7 +87,7 @@ func (c calls) decorate(step interpreter.InterpretableV2) (interpreter.Interpret
 	}), nil
 }
 
-// comparesWithConstant reports whether a call ends with the end of a value that the expression spells out.
+// comparesWithConstant reports whether a call compares with a literal, whose length bounds the comparison.
 func comparesWithConstant(call interpreter.InterpretableCall) bool {
 	switch call.Function() {
 	case operators.Equals, operators.NotEquals, operators.In:
@@ -100,7 +100,7 @@ func comparesWithConstant(call interpreter.InterpretableCall) bool {
 	return false
 }
 
-// implementations are the functions of the libraries, and the comparisons, by their names.
+// implementations has the library functions and the comparisons, by name.
 var implementations = sync.OnceValue(func() map[string]functions.FunctionOp {
 	all := map[string]functions.FunctionOp{
 		operators.Equals:    func(args ...ref.Val) ref.Val { return types.Equal(args[0], args[1]) },
@@ -125,7 +125,7 @@ var implementations = sync.OnceValue(func() map[string]functions.FunctionOp {
 	return all
 })
 
-// operation returns a function of cel-go with its arguments in a slice.
+// operation returns a function of cel-go that takes its arguments as a slice.
 func operation(o *functions.Overload) functions.FunctionOp {
 	return func(args ...ref.Val) ref.Val {
 		switch {
@@ -142,7 +142,7 @@ func operation(o *functions.Overload) functions.FunctionOp {
 	}
 }
 
-// pattern returns the compiled regular expression of a call, if it is spelled out.
+// pattern returns the compiled regular expression of a call, if it is a literal.
 func (c calls) pattern(function string, args []ref.Val) (param.Pattern, bool) {
 	if !isMatch(function) || len(args) < 2 {
 		return param.Pattern{}, false
@@ -179,7 +179,7 @@ func match(function string, pattern param.Pattern, args []ref.Val) ref.Val {
 	return types.NewStringList(types.DefaultTypeAdapter, pattern.FindAllString(string(text), most))
 }
 
-// steps returns how many steps a call takes, about, and no less than its result has bytes.
+// steps estimates the steps of a call. It is at least the number of bytes of the result.
 func (c calls) steps(function string, args []ref.Val) uint64 {
 	if pattern, ok := c.pattern(function, args); ok {
 		return (1 + weight(args[0])) * uint64(pattern.Instructions)
@@ -210,7 +210,7 @@ func (c calls) steps(function string, args []ref.Val) uint64 {
 	return total
 }
 
-// weight returns how many steps it takes to go over a value, or some more than [maxSteps].
+// weight returns the steps of a walk over a value, or a number above [maxSteps].
 func weight(v ref.Val) uint64 {
 	w := weigher(0)
 	w.add(v)
@@ -219,7 +219,7 @@ func weight(v ref.Val) uint64 {
 
 type weigher uint64
 
-// The weights of any value, and of one that has others.
+// The weights of any value, and of a value that contains others.
 const (
 	ofValue     = 4
 	ofContainer = 20
@@ -245,7 +245,7 @@ func (w *weigher) add(v ref.Val) {
 		}
 	case traits.Lister:
 		*w += ofContainer
-		if n := sizeOf(v); n > maxSteps/ofValue { // to go over a list of lists makes garbage
+		if n := sizeOf(v); n > maxSteps/ofValue { // a walk over a list of lists allocates
 			*w += maxSteps
 			return
 		}

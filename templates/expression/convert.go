@@ -18,10 +18,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// room is how many bytes of JSON may still be made.
+// room is the number of bytes of JSON that a conversion may still write.
 type room int
 
-// The errors of a bound that is passed.
+// The errors of an exceeded bound.
 var (
 	errTooLarge = fmt.Errorf("gives more than %d bytes", MaxBytes)
 	errTooLong  = errors.New("a call takes too long for the size of its arguments")
@@ -35,8 +35,8 @@ func (b *room) spend(n int) error {
 	return nil
 }
 
-// toNative turns a CEL value into raw JSON: numbers as json.Number, null and
-// optional.none() as nil. Nothing of it is shared with the value.
+// toNative converts a CEL value to raw JSON: numbers become json.Number, null and optional.none() become nil.
+// The result shares no memory with the value.
 func toNative(v ref.Val, b *room) (any, error) {
 	if err := b.spend(2); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func objectToNative(o *object, b *room) (any, error) {
 }
 
 func mapToNative(m traits.Mapper, b *room) (any, error) {
-	// Raw JSON that an expression passes on keeps its numbers exact.
+	// Raw JSON from the pod keeps its numbers exact.
 	if native, ok := m.Value().(map[string]any); ok {
 		return copyNative(native, b)
 	}
@@ -189,7 +189,7 @@ func copyNative(v any, b *room) (any, error) {
 	return toNative(adapt(v), b)
 }
 
-// toText joins a CEL value into a text. Source is the expression that gave it.
+// toText converts a CEL value for insertion into a text. Source is the expression.
 func toText(v ref.Val, source string, b *room) (string, error) {
 	native, err := toNative(v, b)
 	if err != nil {
@@ -207,8 +207,8 @@ func toText(v ref.Val, source string, b *room) (string, error) {
 	}
 }
 
-// canFit reports whether a value of the static type c can become one of the type
-// t. What is only known for a pod can.
+// canFit reports whether a value of the static type c can become one of the type t. It reports true if only the
+// pod can tell.
 func canFit(c *cel.Type, t *podschema.Type) bool {
 	c = withoutOptional(c)
 	if t == nil {
@@ -254,8 +254,8 @@ func canJoin(c *cel.Type) bool {
 	return true
 }
 
-// isObject tells params and variables from the types of Kubernetes' libraries,
-// such as quantities, which are text in a pod.
+// isObject reports whether a type is params or variables, and not an object type of Kubernetes' libraries, such
+// as quantities, which are text in a pod.
 func isObject(c *cel.Type) bool {
 	name := c.TypeName()
 	return name == paramsType || name == variablesType
@@ -275,7 +275,7 @@ func withoutOptional(c *cel.Type) *cel.Type {
 // celKind names a type of CEL in a message.
 func celKind(name string) string { return "a value of the type " + name }
 
-// adapter gives expressions the numbers of raw JSON as CEL's.
+// adapter converts the numbers of raw JSON to CEL's.
 type adapter struct{}
 
 // NativeToValue implements [types.Adapter].

@@ -15,47 +15,46 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Place is a place in a manifest. Line is 0 when it is not known.
+// Place is a place in a manifest. Line is 0 if unknown.
 type Place struct {
 	At   *manifest.Path
 	Line int
 }
 
-// Template is the template whose expressions are compiled.
+// Template is the template to which the expressions belong.
 type Template struct {
 	Parameters []v1alpha1.Parameter
 	// Values are the installer's values, raw JSON.
 	Values map[string]any
-	// AllowUnknownFields turns off the check against the pod's schema.
+	// AllowUnknownFields disables the check against the pod's schema.
 	AllowUnknownFields bool
-	// Patterns counts the regular expressions. Those of a template of a namespace are spelled out, and its
-	// expressions have no more than [MaxNamespacedSource] bytes.
+	// Patterns counts the regular expressions. In a template of a namespace they must be literals, and an
+	// expression may have at most [MaxNamespacedSource] bytes.
 	Patterns *param.Patterns
-	// Problem takes a mistake, and Warn what its author probably did not mean.
+	// Problem reports a mistake, Warn a probable mistake.
 	Problem, Warn func(at Place, message string)
 
-	// compiled counts the expressions, and the names that are bound for some of them.
+	// compiled counts the expressions and the bound names.
 	compiled int
-	// reads has for each name that all expressions see the fields that they read of it, each as in
-	// [reader].
+	// reads has the fields that expressions read of each name, as [reader] returns them.
 	reads map[string][][]string
 }
 
-// MaxExpressions bounds the expressions of a template, and MaxSource the bytes of
-// one; to compile one takes longer with the square of them. Each is a program in memory, and takes about a millisecond to compile. The largest
-// template of the library has 31.
+// MaxExpressions bounds the expressions of a template, and MaxSource the bytes of one, since compilation takes
+// time quadratic in them. Each expression is a program in memory, and takes about a millisecond to compile. The
+// largest template of the library has 31.
 const (
 	MaxExpressions      = 1000
 	MaxSource           = 16 << 10
 	MaxNamespacedSource = 1 << 10
 )
 
-// allow counts one expression more, and reports whether the template may have it. Only the
-// first one too many is a problem.
+// allow counts an expression. It reports false if the template has too many, and reports a problem for the
+// first of these.
 func (t *Template) allow(source string, at Place) bool {
 	t.compiled++
 	if t.compiled == MaxExpressions+1 {
-		t.Problem(at, fmt.Sprintf("is one expression too many: a template may have %d. Say in a variable once what many places say, or split the template", MaxExpressions))
+		t.Problem(at, fmt.Sprintf("is one expression too many: a template may have %d. Use a variable for an expression that occurs in many places, or split the template", MaxExpressions))
 	}
 	most := MaxSource
 	if t.Patterns.Namespaced {
@@ -67,25 +66,22 @@ func (t *Template) allow(source string, at Place) bool {
 	return t.compiled <= MaxExpressions && len(source) <= most
 }
 
-// Environment compiles the expressions at one place of a template. Not for more than one
-// goroutine.
+// Environment compiles the expressions at one place of a template. It is not safe for concurrent use.
 type Environment struct {
 	template *Template
 	names    *Names
-	// run gives the program; pods have no type there. typed only checks, with the pod's
-	// schema; it is nil for templates that allow unknown fields.
+	// run compiles the program, with an untyped pod. typed only checks, with the pod's schema; it is nil for
+	// templates that allow unknown fields.
 	run, typed *checker
-	// bound has the names that the $each and $for around the place bind.
+	// bound has the names that the surrounding $each and $for bind.
 	bound []string
-	// each is set inside $each. The name container may be bound by $for as well.
+	// each is set inside $each. $for can bind the name container, too.
 	each bool
-	// inContainer is where variables are compiled that may read container. It is nil until
-	// there is one.
+	// inContainer compiles the variables that may read container. It is nil if there are none.
 	inContainer *Environment
 }
 
-// checker checks expressions. objects are the types that env knows params and variables
-// by.
+// checker checks expressions. objects are env's types of params and variables.
 type checker struct {
 	env     *cel.Env
 	objects *provider
@@ -148,15 +144,14 @@ func scalarType(t v1alpha1.ParameterType) *cel.Type {
 	case v1alpha1.JSON:
 		return cel.DynType
 	}
-	return cel.StringType // quantities, durations and images are the text that was written
+	return cel.StringType // quantities, durations and images keep the author's text
 }
 
-// Names returns the names that the template's expressions have seen so far. They grow
-// with [Environment.Declare].
+// Names returns the names in the template's expressions so far. [Environment.Declare] adds to them.
 func (e *Environment) Names() *Names { return e.names }
 
-// Declare makes a variable visible to the expressions that are compiled after it. The
-// expression is nil for a variable with problems.
+// Declare makes a variable visible to the expressions that are compiled later. The expression is nil for a
+// variable with problems.
 func (e *Environment) Declare(variable string, value *Expression) {
 	loose, typed := cel.DynType, cel.DynType
 	if value != nil {
@@ -178,8 +173,8 @@ func (e *Environment) Uses(parameter string) bool {
 	return slices.ContainsFunc(e.template.reads[paramsName], func(fields []string) bool { return len(fields) == 0 || fields[0] == parameter })
 }
 
-// Bind returns the environment in an item with $for, where a name is bound to each item
-// of a list, or to each key of a map.
+// Bind returns the environment in an item with $for, which binds a name to each item of a list, or to each key
+// of a map.
 func (e *Environment) Bind(name string, over *Expression) (*Environment, error) {
 	loose, ok := elementOf(over.typ)
 	if !ok {
@@ -195,8 +190,7 @@ func (e *Environment) Bind(name string, over *Expression) (*Environment, error) 
 	return e.extend(name, loose, typed)
 }
 
-// elementOf returns the type of the name that $for binds when it goes over a value of the
-// type t.
+// elementOf returns the type of the name that $for binds for a value of the type t.
 func elementOf(t *cel.Type) (*cel.Type, bool) {
 	switch t.Kind() {
 	case types.ListKind, types.MapKind:
@@ -223,7 +217,7 @@ func (e *Environment) withContainer() (*Environment, error) {
 	return below, err
 }
 
-// allowBinding returns why a place of the template cannot bind a name.
+// allowBinding returns an error if a place of the template cannot bind a name.
 func (e *Environment) allowBinding(name string) error {
 	if slices.Contains(visibleNames, name) || slices.Contains(e.bound, name) || slices.Contains(param.Keywords, name) {
 		return fmt.Errorf("the name %s is taken; choose another", name)
@@ -267,7 +261,6 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 		e.template.Problem(at, fmt.Sprintf("in the expression %s: %s", show.Value(source), err))
 		return nil
 	}
-	compiled.ofPod = e.readsOfPod(compiled.ast.Expr())
 	reader{do: func(name string, fields []string, _ bool) {
 		e.template.reads[name] = append(e.template.reads[name], fields)
 	}}.read(compiled.ast.Expr())
@@ -278,8 +271,8 @@ func (e *Environment) Compile(source string, at Place) *Expression {
 	return compiled
 }
 
-// CompileCondition compiles an expression that must give true or false. It returns nil if
-// the expression has problems.
+// CompileCondition compiles an expression that must return true or false. It returns nil if the expression has
+// problems.
 func (e *Environment) CompileCondition(source string, at Place) *Expression {
 	compiled := e.Compile(source, at)
 	if compiled == nil {
@@ -292,8 +285,7 @@ func (e *Environment) CompileCondition(source string, at Place) *Expression {
 	return compiled
 }
 
-// CompileText compiles an expression that stands inside a longer text. It returns nil if
-// there is no program.
+// CompileText compiles an expression inside a longer text. It returns nil if the expression has problems.
 func (e *Environment) CompileText(source string, at Place) *Expression {
 	compiled := e.Compile(source, at)
 	if compiled != nil && !canJoin(compiled.typ) {
@@ -306,14 +298,13 @@ func (e *Environment) CompileText(source string, at Place) *Expression {
 	return compiled
 }
 
-// CompileValue compiles an expression that gives a value of the type t, which is nil for
-// a field that this build does not know. It returns nil if there is no program.
+// CompileValue compiles an expression with a value of the type t, which is nil for an unknown field. It returns
+// nil if the expression has problems.
 func (e *Environment) CompileValue(source string, at Place, t *podschema.Type) *Expression {
 	return e.compileFor(source, at, t, canFit)
 }
 
-// CompileItem compiles an expression that gives an item of a list, of the type t, or a list
-// of such items.
+// CompileItem compiles an expression with an item of a list, of the type t, or with a list of such items.
 func (e *Environment) CompileItem(source string, at Place, t *podschema.Type) *Expression {
 	return e.compileFor(source, at, t, func(c *cel.Type, t *podschema.Type) bool {
 		list := withoutOptional(c)
@@ -333,14 +324,13 @@ func (e *Environment) compileFor(source string, at Place, t *podschema.Type, fit
 	return compiled
 }
 
-// misfit reports an expression that gives another type than its place takes.
+// misfit reports an expression of the wrong type.
 func (e *Environment) misfit(compiled *Expression, want string) {
 	e.template.Problem(compiled.Place, fmt.Sprintf("the expression %s gives %s%s", show.Value(compiled.source), celKind(cel.FormatCELType(compiled.typ)), want))
 }
 
-// checkAgainstPod checks an expression once more, with the pod's schema, and returns its
-// type there. That a pod has no such field is a problem. Other types than the schema's are
-// warned of: with the loose types that expressions run with they may be meant.
+// checkAgainstPod checks an expression against the pod's schema, and returns its type. A missing field is a
+// problem. A type error is only a warning, because the expression runs with an untyped pod.
 func (e *Environment) checkAgainstPod(source string, at Place) *cel.Type {
 	checked, issues := e.typed.env.Compile(source)
 	if issues.Err() == nil {

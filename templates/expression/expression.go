@@ -15,21 +15,19 @@ import (
 // Expression is a compiled CEL expression. It is immutable.
 type Expression struct {
 	Place
-	// typ is its static type, and typed its static type with the pod's schema.
+	// typ is its static type, typed its static type with the pod's schema.
 	typ, typed *cel.Type
 	program    cel.Program
-	// loops: it goes over something, so it ends with the context. Nothing else takes long.
+	// loops is set for an expression with a comprehension. Only such an expression takes long, and stops with
+	// the context.
 	loops  bool
 	source string
-	// ast has the expression and its places. The checker's notes on it are not kept: they take as
-	// much again.
+	// ast has the expression and its positions, without the checker's annotations, which would double its size.
 	ast *celast.AST
-	// ofPod has what the expression reads that is not the same for all pods.
-	ofPod []string
 }
 
-// compile checks an expression and makes its program. Its error is a mistake of the
-// author, with the place in the source marked.
+// compile checks an expression and compiles its program. Its error is the author's mistake, with the position
+// in the source marked.
 func (e *Environment) compile(source string, at Place) (*Expression, error) {
 	checked, patterns, err := e.check(source)
 	if err != nil {
@@ -46,8 +44,8 @@ func (e *Environment) compile(source string, at Place) (*Expression, error) {
 	}, nil
 }
 
-// check returns the checked expression, in which each walk over a map goes in the order of
-// its keys, and the regular expressions that it spells out.
+// check returns the checked expression, in which each walk over a map is ordered by key, and the literal
+// regular expressions.
 func (e *Environment) check(source string) (*cel.Ast, map[string]param.Pattern, error) {
 	env, objects := e.run.env, e.run.objects
 	parsed, issues := env.Parse(source)
@@ -66,8 +64,8 @@ func (e *Environment) check(source string) (*cel.Ast, map[string]param.Pattern, 
 	return checked, patterns, nil
 }
 
-// patterns compiles the regular expressions that an expression spells out. It returns an error if the template
-// cannot have one of them: a template of a namespace has no others.
+// patterns compiles the literal regular expressions of an expression. It returns an error if one exceeds the
+// template's bounds. A template of a namespace may have only literal ones.
 func (t *Template) patterns(root celast.Expr) (map[string]param.Pattern, error) {
 	found := map[string]param.Pattern{}
 	var wrong error
@@ -90,7 +88,7 @@ func (t *Template) patterns(root celast.Expr) (map[string]param.Pattern, error) 
 		case t.Patterns.Namespaced && name == "findAll":
 			wrong = errors.New("a template of a namespace cannot call findAll, which searches a text many times; find gives the first match")
 		case t.Patterns.Namespaced && !isText:
-			wrong = fmt.Errorf("the regular expression of %s is not spelled out as one text; a template of a namespace cannot have such", name)
+			wrong = fmt.Errorf("the regular expression of %s is not a literal text; a template of a namespace can use only literal ones", name)
 		case isText:
 			if found[string(text)], wrong = t.Patterns.Compile(string(text)); wrong != nil {
 				wrong = fmt.Errorf("the text in %s %w", name, wrong)
@@ -100,10 +98,9 @@ func (t *Template) patterns(root celast.Expr) (map[string]param.Pattern, error) 
 	return found, wrong
 }
 
-// rewrite wraps two kinds of values in calls. What comprehensions go over, unless it is written out as a list, gets
-// an order: CEL walks maps in Go's random order, and the same pod must give the same bytes. And variables
-// become values of their own, since cel-go does not look into an optional that it meets on its way along a path,
-// as in variables.labels.?app.
+// rewrite wraps two kinds of values in calls. It sorts the operands of comprehensions, except list literals:
+// CEL walks maps in Go's random order, and the same pod must give the same bytes. It also makes variables plain
+// values, because cel-go does not unwrap an optional in the middle of a path such as variables.labels.?app.
 func (e *Environment) rewrite(a *celast.AST) {
 	factory := celast.NewExprFactory()
 	next := celast.MaxID(a)

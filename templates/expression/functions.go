@@ -23,9 +23,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// quantityFunctions are functions of amounts. They take an amount in each form that it has in
-// a pod, a parameter or an expression: a quantity, its text, or a number. So their arguments
-// have no type, and what is no amount is an error of the evaluation.
+// quantityFunctions are the functions of quantities. They accept a quantity, its text, or a number, because
+// pods, parameters and expressions have all three. So their arguments are untyped, and another value is an
+// error of the evaluation.
 func quantityFunctions() []cel.EnvOption {
 	ofResource := []*cel.Type{cel.DynType, cel.StringType}
 	function := func(name, overload string, args []*cel.Type, do func(a, b ref.Val) (resource.Quantity, error)) cel.EnvOption {
@@ -44,7 +44,7 @@ func quantityFunctions() []cel.EnvOption {
 	}
 }
 
-// amount returns a value as a quantity.
+// amount converts a value to a quantity.
 func amount(v ref.Val) (resource.Quantity, error) {
 	var raw any
 	switch v := v.(type) {
@@ -68,13 +68,12 @@ func amount(v ref.Val) (resource.Quantity, error) {
 	return q, nil
 }
 
-// wholeFrom is the least amount without a binary suffix that counts bytes: no pod has a
-// million CPUs, and no process runs in less memory.
+// wholeFrom is the least amount without a binary suffix that is in bytes: no pod has a million CPUs, and no
+// process runs with less memory.
 const wholeFrom = 1_000_000
 
-// scale multiplies an amount. The product is exact, since the factor is the decimal number
-// that is written, and then rounded up: bytes to whole ones, everything else to thousandths,
-// which is as fine as the API server takes CPUs.
+// scale multiplies a quantity by a decimal number. It rounds the exact product up: bytes to whole ones, other
+// quantities to thousandths, the API server's resolution for CPUs.
 func scale(of, by ref.Val) (resource.Quantity, error) {
 	q, err := amount(of)
 	if err != nil {
@@ -103,8 +102,7 @@ func scale(of, by ref.Val) (resource.Quantity, error) {
 	return *resource.NewMilliQuantity(rounded, q.Format), nil
 }
 
-// decimal returns a factor as the decimal number that is written: 0.2 is a fifth, and not the
-// next number that a computer has for it.
+// decimal converts a factor to the decimal number in the source: 0.2 is a fifth, and not the nearest float.
 func decimal(v ref.Val) (*big.Rat, error) {
 	var text string
 	switch v := v.(type) {
@@ -127,8 +125,7 @@ func decimal(v ref.Val) (*big.Rat, error) {
 	return factor, nil
 }
 
-// ceiling returns the least whole number that is not below r. It reports false for one of
-// more than 64 bits.
+// ceiling returns the least whole number that is not below r. It reports false if that has more than 64 bits.
 func ceiling(r *big.Rat) (int64, bool) {
 	n, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
 	if rest.Sign() > 0 {
@@ -137,9 +134,8 @@ func ceiling(r *big.Rat) (int64, bool) {
 	return n.Int64(), n.IsInt64()
 }
 
-// effective returns what a pod or a container asks for of one resource, under the field
-// requests or limits of its resources: a pod as the scheduler counts it. It is 0 where
-// nothing is asked for.
+// effective returns the request or the limit of a pod or a container for one resource. Field is requests or
+// limits. The pod's is computed as the scheduler computes it. It returns 0 if none is set.
 func effective(of, resourceName ref.Val, field string) (resource.Quantity, error) {
 	text, ok := resourceName.(types.String)
 	if !ok {
@@ -168,7 +164,7 @@ func effective(of, resourceName ref.Val, field string) (resource.Quantity, error
 	return helpers.PodLimits(pod, helpers.PodResourcesOptions{})[name], nil
 }
 
-// rawObject returns a value that is an object as raw JSON. The caller does not change it.
+// rawObject returns an object as raw JSON. The caller must not change it.
 func rawObject(v ref.Val) (map[string]any, error) {
 	if object, ok := v.Value().(map[string]any); ok {
 		return object, nil
@@ -184,8 +180,8 @@ func rawObject(v ref.Val) (map[string]any, error) {
 	return nil, fmt.Errorf("must be the pod or a container; got %s", celKind(v.Type().TypeName()))
 }
 
-// reducedTo returns a pod with what counts of one resource, and with the requests that the
-// API server would derive from limits.
+// reducedTo returns a pod with the fields that count for one resource, and with the requests that the API
+// server would derive from limits.
 func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, error) {
 	ofName := func(container map[string]any) (corev1.ResourceRequirements, error) {
 		return resourcesOfContainer(container, name)
@@ -214,8 +210,8 @@ func reducedTo(spec map[string]any, name corev1.ResourceName) (*corev1.Pod, erro
 	return pod, nil
 }
 
-// resourcesOfContainer returns what a container asks for of one resource. A limit stands for a
-// request that is absent, as in the API's defaults.
+// resourcesOfContainer returns a container's request and limit of one resource. An absent request equals the
+// limit, as in the API's defaults.
 func resourcesOfContainer(container map[string]any, name corev1.ResourceName) (corev1.ResourceRequirements, error) {
 	r, err := resourcesOf(container, name)
 	if len(r.Requests) == 0 {
@@ -224,7 +220,7 @@ func resourcesOfContainer(container map[string]any, name corev1.ResourceName) (c
 	return r, err
 }
 
-// resourcesOf returns what the field resources of a container or a pod says of one resource.
+// resourcesOf returns the request and limit of one resource in the field resources of a container or a pod.
 func resourcesOf(of map[string]any, name corev1.ResourceName) (corev1.ResourceRequirements, error) {
 	object, _ := of["resources"].(map[string]any)
 	requests, err := amountIn(object["requests"], name)
@@ -232,7 +228,7 @@ func resourcesOf(of map[string]any, name corev1.ResourceName) (corev1.ResourceRe
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}, cmp.Or(err, wrong)
 }
 
-// amountIn returns the entry of one resource in requests or limits, or nothing.
+// amountIn returns the entry of one resource in requests or limits, nil for none.
 func amountIn(v any, name corev1.ResourceName) (corev1.ResourceList, error) {
 	list, _ := v.(map[string]any)
 	raw := list[string(name)]
@@ -246,7 +242,7 @@ func amountIn(v any, name corev1.ResourceName) (corev1.ResourceList, error) {
 	return corev1.ResourceList{name: q}, nil
 }
 
-// mergeFunction is a.merge(b): the entries of both maps, of two with one key the later.
+// mergeFunction is a.merge(b): the entries of both maps. For a key in both, b's counts.
 func mergeFunction() cel.EnvOption {
 	of := cel.MapType(cel.StringType, cel.TypeParamType("V"))
 	return cel.Function("merge", cel.MemberOverload("pillion_map_merge_map", []*cel.Type{of, of}, of, cel.BinaryBinding(merged)))
@@ -276,7 +272,7 @@ func merged(a, b ref.Val) ref.Val {
 	return types.NewRefValMap(adapter{}, both)
 }
 
-// sizeOf is how many entries, items, characters or bytes a value has; 1 for any other.
+// sizeOf returns the number of entries, items, characters or bytes of a value, and 1 for any other.
 func sizeOf(v ref.Val) uint64 {
 	if sizer, ok := v.(traits.Sizer); ok {
 		if size, ok := sizer.Size().(types.Int); ok {
@@ -286,20 +282,20 @@ func sizeOf(v ref.Val) uint64 {
 	return 1
 }
 
-// isLinear has the functions of libraries whose cost is known from their size: those of [costOf], and one that
-// has a bound and a cost of its own.
+// isLinear has the library functions whose cost follows from their size: those of [costOf], and one with its
+// own bound and cost.
 var isLinear = map[string]bool{
 	"toJson": true, "shellQuote": true, "base64.encode": true, "base64.decode": true, "merge": true, "scale": true, "requests": true, "limits": true,
 	sortedFunction: true, valueFunction: true, "lists.range": true,
 }
 
-// costOf is the cost of a call of one of these functions, or of the library's for base64. It
-// grows with what the call goes over.
+// costOf returns the cost of a call of one of these functions, or of the library's base64 functions. It grows
+// with the size of the arguments.
 func costOf(function string, args []ref.Val, result ref.Val) (uint64, bool) {
 	switch function {
 	case valueFunction:
 		return 0, true
-	case sortedFunction: // the tracker of costs looks at each repetition through those before it
+	case sortedFunction: // the tracker of costs compares each repetition with all earlier ones
 		n := sizeOf(args[0])
 		return 1 + n*n/repetitionsPerCost, true
 	case "toJson", "shellQuote":
@@ -316,10 +312,10 @@ func costOf(function string, args []ref.Val, result ref.Val) (uint64, bool) {
 	return 0, false
 }
 
-// repetitionsPerCost is how many looks through an earlier repetition cost one unit.
+// repetitionsPerCost is the number of such comparisons for one unit of cost.
 const repetitionsPerCost = 200
 
-// textCost is the cost of going over a text.
+// textCost is the cost of a walk over a text.
 func textCost(v ref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:
@@ -330,7 +326,7 @@ func textCost(v ref.Val) uint64 {
 	return 0
 }
 
-// containersIn is how many containers a pod has.
+// containersIn returns the number of containers of a pod.
 func containersIn(pod ref.Val) uint64 {
 	object, _ := pod.Value().(map[string]any)
 	spec, _ := object["spec"].(map[string]any)

@@ -17,14 +17,14 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// What expressions see, besides what $each and $for bind.
+// The names that all expressions see; $each and $for bind further ones.
 const (
 	podName       = "pod"
 	namespaceName = "namespaceObject"
 	paramsName    = "params"
 	variablesName = "variables"
 	valuesName    = "values"
-	// eachName is what $each binds.
+	// eachName is the name that $each binds.
 	eachName = "container"
 )
 
@@ -33,16 +33,15 @@ var visibleNames = []string{podName, namespaceName, paramsName, variablesName, v
 const (
 	paramsType    = "pillion.Params"
 	variablesType = "pillion.Variables"
-	// sortedFunction orders a map's keys before an expression walks them, and valueFunction returns its
-	// argument. Neither name can be written in CEL.
+	// sortedFunction sorts a map's keys before an expression walks them, and valueFunction returns its
+	// argument. Neither name is valid in CEL's syntax.
 	sortedFunction = "@sorted"
 	valueFunction  = "@value"
 )
 
-// baseEnvironment is the environment that all templates share: the CEL libraries
-// of Kubernetes' admission policies, and ours. Kubernetes' own environment cannot be
-// used, because no library can be taken out of it, and the one that asks an
-// authorizer has no meaning here.
+// baseEnvironment is the environment that all templates share: the CEL libraries of Kubernetes' admission
+// policies, and Pillion's. Kubernetes' own environment does not serve, because it always has the authorizer
+// library, which has no meaning here.
 var baseEnvironment = sync.OnceValue(func() *cel.Env {
 	env, err := cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(),
@@ -76,8 +75,7 @@ var baseEnvironment = sync.OnceValue(func() *cel.Env {
 	return env
 })
 
-// toJSON writes any value as compact JSON with sorted keys, at most
-// [MaxBytes] of it.
+// toJSON writes any value as compact JSON with sorted keys, at most [MaxBytes].
 func toJSON(v ref.Val) ref.Val {
 	b := room(MaxBytes)
 	native, err := toNative(v, &b)
@@ -100,11 +98,11 @@ func shellQuote(v ref.Val) ref.Val {
 	return types.String("'" + strings.ReplaceAll(string(text), "'", `'\''`) + "'")
 }
 
-// sortedMap is a map whose keys come in order.
+// sortedMap is a map that iterates over sorted keys.
 type sortedMap struct{ traits.Mapper }
 
-// sorted gives a map an order, so that a list made from its keys is the same each time. It returns an error for
-// more than [MaxIterations] items: cel-go's tracker of costs looks through what earlier repetitions left.
+// sorted sorts a map's keys, so that a list made from them is the same each time. It returns an error for more
+// than [MaxIterations] items, because cel-go's tracker of costs walks over all earlier repetitions.
 func sorted(v ref.Val) ref.Val {
 	if sizeOf(v) > MaxIterations {
 		return types.WrapErr(errTooMany)
@@ -137,13 +135,14 @@ func compareKeys(a, b ref.Val) int {
 	return 0
 }
 
-// costs gives the cost of calls: Kubernetes' cost, and for our functions the size.
+// costs returns the cost of calls: Kubernetes' costs for its functions, and the size of the arguments for
+// Pillion's.
 type costs struct{ library.CostEstimator }
 
 // CallCost implements [interpreter.ActualCostEstimator].
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	if cost, ok := costOf(function, args, result); ok {
-		ours := cost // only this goes to the heap
+		ours := cost // only this allocates
 		return &ours
 	}
 	return c.CostEstimator.CallCost(function, overload, args, result)

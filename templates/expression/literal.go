@@ -12,12 +12,12 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// Code is a part of an expression that only its evaluation gives a value.
+// Code is a part of an expression that has to be evaluated.
 type Code string
 
-// Literal returns what an expression writes out: constants, lists, maps, and objects such as
-// Object.spec{…}, as the mutations of Kubernetes' admission policies have them. A part that has to
-// be evaluated is [Code] in its place. Numbers are json.Number.
+// Literal returns the literal parts of an expression: constants, lists, maps, and objects such as
+// Object.spec{…} of MutatingAdmissionPolicies. A part that has to be evaluated becomes a [Code]. Numbers are
+// json.Number.
 func Literal(source string) (any, error) {
 	parsed, issues := baseEnvironment().Parse(source)
 	if issues.Err() != nil {
@@ -27,8 +27,8 @@ func Literal(source string) (any, error) {
 	return l.value(parsed.NativeRep().Expr()), nil
 }
 
-// Rename returns an expression that reads one name for another. An expression that binds one of
-// the two itself, as in all(NAME, …), is an error.
+// Rename returns the expression with one name replaced by another. It returns an error if the expression binds
+// one of the two itself, as in all(NAME, …).
 func Rename(source, name, to string) (string, error) {
 	parsed, issues := baseEnvironment().Parse(source)
 	if issues.Err() != nil {

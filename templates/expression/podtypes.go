@@ -9,12 +9,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// podTypes gives CEL's checker the pod's schema, so that compiling finds an
-// expression that reads a field which pods do not have.
+// podTypes gives CEL's checker the pod's schema, so that an expression that reads an unknown field does not
+// compile.
 type podTypes struct {
-	// fields has the fields of each object type, by the type's name, which is the
-	// place where it was first met, as in pod/spec/containers: with slashes, since
-	// CEL would take pod.spec.containers in an expression for the type.
+	// fields has the fields of each object type, by the type's name, which is its first path, such as
+	// pod/spec/containers. It has slashes, because CEL would read pod.spec.containers in an expression as the
+	// type.
 	fields map[string]map[string]*cel.Type
 	// of has the CEL type of each type of the schema.
 	of map[*podschema.Type]*cel.Type
@@ -33,12 +33,12 @@ var podTypesOnce = sync.OnceValue(func() *podTypes {
 		namespaceMetadataType: {"name": cel.StringType, "labels": labels, "annotations": labels},
 	}}
 	p.add(podschema.Pod(), podType)
-	// They are half of an ordinary pod, and the webhook does not read them.
+	// The managedFields are half of an ordinary pod, and the webhook does not decode them.
 	delete(p.fields[podType+"/metadata"], "managedFields")
 	return p
 })
 
-// add returns the CEL type of t, which is met at the place where.
+// add returns the CEL type of t, found at the path where.
 func (p *podTypes) add(t *podschema.Type, where string) *cel.Type {
 	if known, ok := p.of[t]; ok {
 		return known
@@ -49,7 +49,7 @@ func (p *podTypes) add(t *podschema.Type, where string) *cel.Type {
 			return cel.DynType
 		}
 		object := cel.ObjectType(where)
-		// Known before its fields are, because types may contain themselves.
+		// The type is stored before its fields, because types may contain themselves.
 		p.of[t], p.fields[where] = object, map[string]*cel.Type{}
 		for _, name := range t.FieldNames() {
 			field, _ := t.Field(name)

@@ -8,8 +8,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
-// newProgram returns the program of a checked expression. All programs are those of the base environment,
-// and share its functions. Patterns has the regular expressions that the expression spells out.
+// newProgram returns the program of a checked expression. All programs share the base environment and its
+// functions. Patterns has the literal regular expressions.
 func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Program, error) {
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
@@ -22,8 +22,8 @@ func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Progra
 	return baseEnvironment().Program(checked, append(options, bound...)...)
 }
 
-// isLoop reports whether an expression goes over something. What a macro such as optMap goes over
-// is an empty list: it only binds a name.
+// isLoop reports whether an expression has a comprehension with items. Macros such as optMap have an empty
+// range: they only bind a name.
 func isLoop(root celast.Expr) bool {
 	found := false
 	celast.PreOrderVisit(root, celast.NewExprVisitor(func(x celast.Expr) {

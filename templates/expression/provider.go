@@ -12,15 +12,13 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// provider declares the types of params, variables and the pod, so that reading
-// what is not declared is a compile error. Its variables grow from one expression to the
-// next.
+// provider declares the types of params, variables and the pod. An expression that reads an undeclared field
+// does not compile. Its variables grow with each compiled variable.
 type provider struct {
 	types.Provider
 	params    map[string]*cel.Type
 	variables map[string]*cel.Type
-	// missed has, for each field that was read and does not exist, the type that was
-	// read.
+	// missed has the type of each unknown field that was read, by field.
 	missed map[string]string
 }
 

@@ -8,18 +8,17 @@ import (
 	"github.com/google/cel-go/common/operators"
 )
 
-// reader goes over what an expression reads.
+// reader visits the names that an expression reads.
 type reader struct {
-	// outside are functions whose calls it leaves out. Values leaves conditions out, too.
+	// outside are functions whose calls are left out. values also leaves out conditions.
 	outside []string
 	values  bool
-	// do is called with each name that no macro in the expression binds. The fields are the steps
-	// from there, fields or keys, and "" for a key that is computed. Asked is set where the last step
-	// is in has().
+	// do is called with each name that no macro in the expression binds. The fields are the path from there,
+	// with "" for a computed key. Asked is set if the path is an argument of has().
 	do func(name string, fields []string, asked bool)
 }
 
-// read goes over an expression inside macros that bind some names.
+// read visits an expression inside macros that bind some names.
 func (r reader) read(x celast.Expr, bound ...string) {
 	if x.Kind() == celast.CallKind && slices.Contains(r.outside, x.AsCall().FunctionName()) {
 		return
@@ -67,8 +66,7 @@ func (r reader) read(x celast.Expr, bound ...string) {
 	}
 }
 
-// fieldsOf returns the fields and the keys that steps lead to, "" for one that is not spelled
-// out.
+// fieldsOf returns the fields and the literal keys of a path, "" for a computed key.
 func fieldsOf(steps []celast.Expr) []string {
 	fields := make([]string, len(steps))
 	for i, s := range steps {
@@ -81,17 +79,17 @@ func fieldsOf(steps []celast.Expr) []string {
 	return fields
 }
 
-// Reads returns the names that the expression reads: parameters as params.NAME, variables as
-// variables.NAME, and other names as they are.
+// Reads returns the names that the expression reads: parameters as params.NAME, variables as variables.NAME,
+// and other names as they are.
 func (e *Expression) Reads() []string { return e.names(reader{}) }
 
-// Inserts returns the names whose text may be in the expression's value: those that it reads outside
-// of calls of some functions, of conditions, and of what gives no text.
+// Inserts returns the names whose text may become part of the expression's value. It leaves out names that are
+// only read in calls of the functions outside, in conditions, or in expressions without a text.
 func (e *Expression) Inserts(outside ...string) []string {
 	return e.names(reader{outside: append(outside, withoutText...), values: true})
 }
 
-// withoutText are operators and functions that give no text.
+// withoutText are operators and functions whose results have no text.
 var withoutText = []string{
 	operators.Equals, operators.NotEquals, operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
 	operators.In, operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot,
@@ -114,8 +112,7 @@ func (e *Expression) names(r reader) (names []string) {
 	return names
 }
 
-// ParametersOf returns the parameters that an expression reads, itself or by the variables
-// that it reads, each once.
+// ParametersOf returns the parameters that an expression reads, itself or through variables, each once.
 func (n *Names) ParametersOf(e *Expression) []string {
 	var names []string
 	seen := map[string]bool{}
@@ -140,42 +137,18 @@ func (n *Names) ParametersOf(e *Expression) []string {
 	return names
 }
 
-// ReadsOfPod returns what the expression reads that is not the same for all pods with the
-// same parameters: the pod, its namespace, and the names that $each and $for bind. Variables
-// count for what they read.
-func (e *Expression) ReadsOfPod() []string { return e.ofPod }
-
-func (e *Environment) readsOfPod(root celast.Expr) []string {
-	var names []string
-	reader{do: func(name string, fields []string, _ bool) {
-		switch {
-		case name == podName, name == namespaceName, slices.Contains(e.bound, name):
-			names = append(names, name)
-		case name == variablesName:
-			if len(fields) > 0 && e.names.variables[fields[0]] != nil {
-				names = append(names, e.names.variables[fields[0]].ofPod...)
-			} else {
-				names = append(names, podName) // any of them
-			}
-		}
-	}}.read(root)
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// ValueReads are the installer's values that expressions spell out, each by its fields. Whole
-// reports that an expression reads all of them: it uses values as such, or makes the first
-// field as it runs.
+// ValueReads are the paths of the installer's values that expressions read. Whole is set if an expression reads
+// all values, or computes the first field.
 type ValueReads struct {
 	Fields [][]string
 	Whole  bool
 }
 
-// Values returns what the template's expressions read of the installer's values.
+// Values returns the fields of the installer's values that the template's expressions read.
 func (e *Environment) Values() (v ValueReads) {
 	for _, fields := range e.template.reads[valuesName] {
 		if i := slices.Index(fields, ""); i >= 0 {
-			fields = fields[:i] // all that is below counts
+			fields = fields[:i] // all fields below count
 		}
 		if len(fields) == 0 {
 			v.Whole = true
@@ -186,7 +159,7 @@ func (e *Environment) Values() (v ValueReads) {
 	return v
 }
 
-// Words returns the texts that the expression spells out.
+// Words returns the literal texts of the expression.
 func (e *Expression) Words() []string {
 	var words []string
 	celast.PreOrderVisit(e.ast.Expr(), celast.NewExprVisitor(func(e celast.Expr) {
@@ -199,7 +172,7 @@ func (e *Expression) Words() []string {
 	return words
 }
 
-// Calls reports whether the expression as a whole is a call of the function.
+// Calls reports whether the whole expression is a call of the function.
 func (e *Expression) Calls(function string) bool {
 	top := e.ast.Expr()
 	return top.Kind() == celast.CallKind && top.AsCall().FunctionName() == function

@@ -21,8 +21,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// A mistake in an expression is one message: CEL's, the place in the expression, and where one is
-// known the repair, which is the author's own expression in a form that works.
+// A mistake in an expression is one message: CEL's, the position in the expression, and if known a repair,
+// which is the author's own expression in a form that works.
 
 var (
 	undefinedField     = regexp.MustCompile(`^undefined field '([^']*)'`)
@@ -32,7 +32,7 @@ var (
 	shellVariable      = regexp.MustCompile(`^\s*[A-Z_][A-Z0-9_]*\s*$`)
 )
 
-// explainIssues describes the first issue of an expression. The others often follow from it.
+// explainIssues describes the first issue of an expression, because the others often follow from it.
 func explainIssues(issues *cel.Issues, objects *provider, source string) string {
 	all := issues.Errors()
 	message := explainIssue(all[0], objects, source)
@@ -42,7 +42,7 @@ func explainIssues(issues *cel.Issues, objects *provider, source string) string 
 	return message
 }
 
-// explainIssue describes an issue in one line: its place, and the repair.
+// explainIssue describes an issue in one line, with its position and the repair.
 func explainIssue(issue *cel.Error, objects *provider, source string) string {
 	message := strings.ReplaceAll(issue.Message, " (in container '')", "")
 	offset := offsetOf(source, issue.Location)
@@ -67,8 +67,8 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 	return show.Plain(fmt.Sprintf("in the expression %s: %s", show.Marked(source, offset), message))
 }
 
-// sameType ends the message about an item of a literal list or map whose type is not that of the
-// items before it.
+// sameType completes the message about an item of a literal list or map whose type differs from the items
+// before it.
 func sameType(id int64, want, found, source string) string {
 	parsed, issues := baseEnvironment().Parse(source)
 	item := find(celast.NavigateAST(parsed.NativeRep()), id)
@@ -86,8 +86,7 @@ func sameType(id int64, want, found, source string) string {
 	return "; for a map or list of mixed types wrap its values in dyn()"
 }
 
-// functionNames are the names of the functions that expressions may call, without operators, in
-// order.
+// functionNames are the sorted names of the functions that expressions may call, without operators.
 var functionNames = sync.OnceValue(func() []string {
 	var names []string
 	for name := range baseEnvironment().Functions() {
@@ -99,7 +98,7 @@ var functionNames = sync.OnceValue(func() []string {
 	return slices.Clip(names)
 })
 
-// explainName ends the message about a name that is neither visible nor a function.
+// explainName completes the message about a name that is neither visible nor a function.
 func explainName(name string) string {
 	if name == eachName {
 		return "; it is there in items with $each, and in variables that such items read"
@@ -122,8 +121,7 @@ func explainField(name string, objects *provider) string {
 	}
 }
 
-// offsetOf returns the byte in source that a place of CEL's stands for. It is 0 if there is no
-// such place.
+// offsetOf returns the byte in source for a position of CEL's, 0 for none.
 func offsetOf(source string, at common.Location) int {
 	characters := []rune(source)
 	offset, ok := common.NewTextSource(source).LocationOffset(at)
@@ -133,8 +131,8 @@ func offsetOf(source string, at common.Location) int {
 	return len(string(characters[:offset]))
 }
 
-// explain describes an error of an evaluation: the place in the expression, and for a field, a key
-// or an item that is not there the repair.
+// explain describes an error of an evaluation: the position in the expression, and the repair for a missing
+// field, key or item.
 func (e *Expression) explain(err error) string {
 	var failed *types.Err
 	if !errors.As(err, &failed) {
@@ -157,9 +155,8 @@ func (e *Expression) explain(err error) string {
 	return err.Error() + ", in the expression " + show.Marked(e.source, offsetOf(e.source, info.GetStartLocation(id))) + repair
 }
 
-// stepTo returns the step at which a key is missing, by the id that the error has. Macros that are
-// true for some or for all items, and conditions, lose the place: then it is the only step to such a
-// key, nil if there are several.
+// stepTo returns the step at which a key is missing, by the id in the error. Macros such as all and exists, and
+// conditions, lose the id: stepTo then returns the only step to such a key, or nil if there are several.
 func (e *Expression) stepTo(key string, id int64) celast.NavigableExpr {
 	root := celast.NavigateAST(e.ast)
 	within := find(root, id)
@@ -185,8 +182,7 @@ func (e *Expression) stepTo(key string, id int64) celast.NavigableExpr {
 	return nil
 }
 
-// optional ends the message about a step to a key that is missing: the whole chain of steps, in the
-// form that has a value where the key is missing.
+// optional completes the message about a missing key with the whole path, in the form that has a default.
 func (e *Expression) optional(at celast.NavigableExpr, key string) string {
 	last := at
 	for up, ok := last.Parent(); ok && isStepOn(up, last); up, ok = last.Parent() {
@@ -234,7 +230,7 @@ func (e *Expression) optional(at celast.NavigableExpr, key string) string {
 	return repair + ".orValue(" + emptyValue(last) + ")"
 }
 
-// chain returns the expression that a chain of steps begins with, and the steps in order.
+// chain returns the root of a path in an expression, and its steps in order.
 func chain(last celast.Expr) (root celast.Expr, steps []celast.Expr) {
 	root = last
 	for on, _, _ := step(root); on != nil; on, _, _ = step(root) {
@@ -276,7 +272,7 @@ func isTest(x celast.Expr) bool {
 	return x.Kind() == celast.SelectKind && x.AsSelect().IsTestOnly()
 }
 
-// nameOf returns the field or the key of a step as text, "" for a key that is computed.
+// nameOf returns the field or the key of a step as text, "" for a computed key.
 func nameOf(s celast.Expr) string {
 	_, field, index := step(s)
 	if index != nil && index.Kind() == celast.LiteralKind {
@@ -285,11 +281,11 @@ func nameOf(s celast.Expr) string {
 	return field
 }
 
-// ofEveryPod are the places that every pod has.
+// ofEveryPod are the paths that every pod has.
 var ofEveryPod = []string{"metadata", "spec", "spec.containers", "spec.containers.0", "spec.containers.0.name", "spec.containers.0.image"}
 
-// firstOptional returns the first step to something that not every pod has, and for another root
-// that not every container has.
+// firstOptional returns the first step to a field that not every pod has or, for another root, that not every
+// container has.
 func firstOptional(root celast.Expr, steps []celast.Expr) int {
 	always := []string{"name", "image"}
 	if root.AsIdent() == podName {
@@ -312,13 +308,13 @@ func isAlwaysThere(last celast.Expr) bool {
 
 var doubleQuoted = regexp.MustCompile(`"([^"'\\]*)"`)
 
-// singleQuoted writes the texts in an expression in the quotes that need no escape in a manifest.
+// singleQuoted writes the texts in an expression with the quotes that need no escape in a manifest.
 func singleQuoted(expression string) string {
 	return doubleQuoted.ReplaceAllString(expression, "'$1'")
 }
 
-// emptyValue returns the empty value of a chain's type, as far as that is known: by the pod's schema,
-// or because a macro goes over the value.
+// emptyValue returns the empty value of a path's type, if the type is known: by the pod's schema, or because a
+// macro iterates over the value.
 func emptyValue(last celast.NavigableExpr) string {
 	over, _ := last.Parent()
 	t := typeOfChain(last)
@@ -339,9 +335,8 @@ func emptyValue(last celast.NavigableExpr) string {
 	return "''"
 }
 
-// typeOf returns the type of a name in the pod's schema, or nil: of the pod, of container, and of a
-// name that a macro binds to the items of one of the pod's lists. The name is one of a
-// [celast.NavigableExpr].
+// typeOf returns the type of a name in the pod's schema, or nil: of the pod, of container, or of a name that a
+// macro binds to the items of a list of the pod. The name is one of a [celast.NavigableExpr].
 func typeOf(root celast.Expr) *podschema.Type {
 	at, ok := root.(celast.NavigableExpr)
 	if !ok || root.Kind() != celast.IdentKind {
@@ -397,7 +392,7 @@ func find(root celast.NavigableExpr, id int64) celast.NavigableExpr {
 	return found[0]
 }
 
-// childrenOf returns the nodes that a node is made of.
+// childrenOf returns the child nodes of a node.
 func childrenOf(x celast.Expr) []celast.Expr {
 	var children []celast.Expr
 	for _, child := range celast.NavigateExpr(nil, x).Children() {
@@ -409,9 +404,9 @@ func childrenOf(x celast.Expr) []celast.Expr {
 // isSimple matches an expression that needs no parentheses before a dot.
 var isSimple = regexp.MustCompile(`\A[a-zA-Z_][a-zA-Z0-9_.?'"\[\]/-]*\z`)
 
-// Form ends a message about an expression that gives a value of the wrong kind: the author's
-// expression in a form that gives the right one. It is empty where none is known. Gives is a
-// value of the kind, raw JSON. Item is set where the value is an item of the expression's list.
+// Form suggests a form of the expression that has a value of the right kind. It returns "" if none is known.
+// Gives is a value of the wrong kind, as raw JSON. Item is set if the value is an item of the expression's
+// list.
 func (e *Expression) Form(gives any, t *podschema.Type, item bool) string {
 	return form(e.source, show.Kind(gives), t, item)
 }
@@ -433,7 +428,7 @@ func form(source, gives string, t *podschema.Type, item bool) string {
 	if !isSimple.MatchString(s) {
 		operand = "(" + s + ")"
 	}
-	scalar := t.Scalar() // of no list and no object
+	scalar := t.Scalar() // of neither a list nor an object
 	wantsText := scalar == podschema.String || scalar == podschema.Untyped
 	switch {
 	case item && wantsText && (gives == isList || gives == isMap):

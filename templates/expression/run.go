@@ -18,46 +18,44 @@ import (
 
 // The bounds on the cost of expressions. Costs are in CEL's own unit, as in Kubernetes' admission policies.
 const (
-	// MaxCost is for all templates of a review together.
+	// MaxCost bounds all templates of a review together.
 	MaxCost = 500_000
-	// MaxExpressionCost is for one evaluation of one expression.
+	// MaxExpressionCost bounds one evaluation of one expression.
 	MaxExpressionCost = MaxCost / 5
-	// MaxBytes is the size of a run's results as JSON, about.
+	// MaxBytes bounds the size of a run's results as JSON, approximately.
 	MaxBytes = 256 << 10
-	// bytesPerCost is how many bytes of results cost one unit, as in CEL a text that is gone over.
+	// bytesPerCost is the number of bytes of results for one unit of cost, as for texts in CEL.
 	bytesPerCost = 10
-	// MaxIterations is how often one $for repeats its item, and how many items a macro such as map goes over.
+	// MaxIterations bounds the repetitions of one $for, and the items of a macro such as map.
 	MaxIterations = 1_000
-	// checkEvery is after how many steps of a macro an evaluation looks whether its context has ended.
+	// checkEvery is the number of steps of a macro after which an evaluation checks its context.
 	checkEvery = 100
-	// iterationCost is the cost of one repetition of a $for or $each besides its expressions.
+	// iterationCost is the cost of one repetition of a $for or $each, without its expressions.
 	iterationCost = 5
 )
 
-// Budget bounds the cost of all runs of one review. The zero value has all of [MaxCost] left. Not for more
-// than one goroutine.
+// Budget bounds the cost of all runs of one review. The zero value has all of [MaxCost] left. It is not safe
+// for concurrent use.
 type Budget struct{ cost uint64 }
 
-// pay adds to the cost. It reports false if that is more than allowed.
+// pay adds to the cost. It reports false if the cost exceeds the bound.
 func (b *Budget) pay(cost uint64) bool {
 	b.cost += cost
 	return b.cost <= MaxCost
 }
 
-// Error is why an expression gives no value for a pod.
+// Error is the reason why an expression has no value for a pod.
 type Error struct {
 	Place
 	// Message has no control characters.
 	Message string
-	// TooExpensive is set where the run went over one of its bounds. The run ends there:
-	// all its further evaluations give the same error.
+	// TooExpensive is set if the run exceeded a bound. All its further evaluations return the same error.
 	TooExpensive bool
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Names has the meaning of each name in the expressions of one template. It does not
-// change once the template is compiled.
+// Names has the names in the expressions of one template. It does not change once the template is compiled.
 type Names struct {
 	params []string
 	// order has the names of the variables.
@@ -71,35 +69,33 @@ type Names struct {
 // Variable returns a variable's expression. It is nil if there is no such variable.
 func (n *Names) Variable(name string) *Expression { return n.variables[name] }
 
-// Run is one render of a template for one pod: the pod and all that its expressions see,
-// and what is left of the bounds. Not for more than one goroutine.
+// Run is one render of a template for one pod: the values that its expressions see, and the remaining budget.
+// It is not safe for concurrent use.
 type Run struct {
 	ctx                               context.Context
 	names                             *Names
 	pod, namespace, params, variables ref.Val
 
-	// ofContainer has the variables as containers with $each see them, by the container.
+	// ofContainer has the variables of each container, for the items with $each.
 	ofContainer map[uintptr]ref.Val
 	budget      *Budget
-	left        room
-	// exceeded is the error of a bound that was passed, or of the run's end before its
-	// time. No expression can catch it.
+	remaining   room
+	// exceeded is the error of an exceeded bound, or of an interrupted run. No expression can catch it.
 	exceeded error
 }
 
-// Run begins a run, which ends before its time with the context: the run looks at it before each
-// evaluation, and an evaluation that goes over a list now and then. Pod and namespace
-// are raw JSON. Params has the parameters that have a value.
+// Run begins a run. It ends with its context, which it checks before each evaluation and, in a comprehension,
+// now and then. Pod and namespace are raw JSON. Params has the parameters with a value.
 func (n *Names) Run(ctx context.Context, budget *Budget, pod, namespace, params map[string]any) *Run {
 	r := &Run{
-		ctx: ctx, names: n, budget: budget, left: MaxBytes, pod: adapt(pod), namespace: adapt(namespace),
+		ctx: ctx, names: n, budget: budget, remaining: MaxBytes, pod: adapt(pod), namespace: adapt(namespace),
 		params: &object{
 			typ: paramsValueType, names: n.params,
 			has: func(name string) bool { _, ok := params[name]; return ok },
 			get: func(name string) (any, error) {
 				v, ok := params[name]
 				if !ok {
-					return nil, fmt.Errorf("the parameter %s is not set; ask has(params.%s), or read params.?%s", name, name, name)
+					return nil, fmt.Errorf("the parameter %s is not set; check has(params.%s) first, or read params.?%s", name, name, name)
 				}
 				return v, nil
 			},
@@ -109,16 +105,16 @@ func (n *Names) Run(ctx context.Context, budget *Budget, pod, namespace, params 
 	return r
 }
 
-// evaluated is the value of a variable, or why it has none: an expression may catch the error,
-// and read the variable again.
+// evaluated is the value of a variable, or the error of its evaluation. An expression may catch the error, and
+// read the variable again.
 type evaluated struct {
 	value ref.Val
 	err   error
 }
 
-// lazyVariables returns the variables as the scope of a container sees them, each evaluated
-// when it is first read; those that do not read the container are the run's. Without a scope
-// it returns the run's own.
+// lazyVariables returns the variables for the scope of a container, or the run's own for a nil scope. Each
+// variable is evaluated when it is first read. Variables that do not read the container are shared with the
+// run.
 func (r *Run) lazyVariables(s *Scope) ref.Val {
 	known := make(map[string]evaluated, len(r.names.variables))
 	return &object{
@@ -158,12 +154,12 @@ func (r *Run) lazyVariables(s *Scope) ref.Val {
 
 // End adds the size of the results to the cost. Its error is an *Error.
 func (r *Run) End() error {
-	return r.pay(uint64(MaxBytes-r.left)/bytesPerCost, Place{})
+	return r.pay(uint64(MaxBytes-r.remaining)/bytesPerCost, Place{})
 }
 
-// Spend takes bytes of the result from the run's bound. Its error is an *Error.
+// Spend charges bytes of the result to the run's bound. Its error is an *Error.
 func (r *Run) Spend(bytes int, at *manifest.Path) error {
-	if err := r.left.spend(bytes); err != nil {
+	if err := r.remaining.spend(bytes); err != nil {
 		return r.tooLarge(Place{At: at})
 	}
 	return nil
@@ -191,12 +187,12 @@ func (r *Run) tooLarge(at Place) error {
 	return r.tooExpensive(at, fmt.Sprintf("the fragment is larger than %d bytes", MaxBytes))
 }
 
-// failure places an error of a conversion.
+// failure adds the place to an error of a conversion.
 func (r *Run) failure(err error, at Place) error {
 	switch {
 	case r.exceeded != nil:
 		return r.exceeded
-	case r.left < 0:
+	case r.remaining < 0:
 		return r.tooLarge(at)
 	}
 	return &Error{Place: at, Message: show.Plain(err.Error())}
@@ -222,8 +218,8 @@ func (r *Run) Interrupted() error {
 // that of the run's context.
 func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	r := s.run
-	// Reading a variable evaluates it inside another expression, which may catch
-	// its error; a bound that is passed must end that one too.
+	// A variable is evaluated inside another expression, which may catch its error. An exceeded bound must end
+	// that expression, too.
 	if err := r.Interrupted(); err != nil {
 		return nil, err
 	}
@@ -247,7 +243,8 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 	return v, nil
 }
 
-// eval evaluates the program. A context takes as long as a short evaluation, and only a loop looks at it.
+// eval evaluates the program. It passes a context only to an expression with a comprehension, because a context
+// costs as much as a short evaluation.
 func (e *Expression) eval(s *Scope) (ref.Val, *cel.EvalDetails, error) {
 	if e.loops {
 		return e.program.ContextEval(s.run.ctx, s)
@@ -255,7 +252,7 @@ func (e *Expression) eval(s *Scope) (ref.Val, *cel.EvalDetails, error) {
 	return e.program.Eval(s)
 }
 
-// Condition evaluates an expression that gives a boolean. Its error is an *Error.
+// Condition evaluates a boolean expression. Its error is an *Error.
 func (e *Expression) Condition(s *Scope) (bool, error) {
 	v, err := e.evaluate(s)
 	if err != nil {
@@ -268,36 +265,36 @@ func (e *Expression) Condition(s *Scope) (bool, error) {
 	return bool(b), nil
 }
 
-// Text evaluates an expression that stands inside a longer text. Its error is an *Error.
+// Text evaluates an expression inside a longer text. Its error is an *Error.
 func (e *Expression) Text(s *Scope) (string, error) {
 	v, err := e.evaluate(s)
 	if err != nil {
 		return "", err
 	}
-	text, err := toText(v, e.source, &s.run.left)
+	text, err := toText(v, e.source, &s.run.remaining)
 	if err != nil {
 		return "", s.run.failure(err, e.Place)
 	}
 	return text, nil
 }
 
-// Value evaluates an expression and returns its value as raw JSON. It is nil for null and
-// for optional.none(). Its error is an *Error.
+// Value evaluates an expression, and returns its value as raw JSON, nil for null and optional.none(). Its error
+// is an *Error.
 func (e *Expression) Value(s *Scope) (any, error) {
 	v, err := e.evaluate(s)
 	if err != nil {
 		return nil, err
 	}
-	native, err := toNative(v, &s.run.left)
+	native, err := toNative(v, &s.run.remaining)
 	if err != nil {
 		return nil, s.run.failure(err, e.Place)
 	}
 	return native, nil
 }
 
-// Repeat evaluates an expression that gives a list or a map, and calls do for each item
-// or key in order, with the name bound to it. It charges the run for each call, and
-// reports a bound that is passed at the place item. Its error is an *Error, or that of do.
+// Repeat evaluates an expression with a list or a map, and calls do for each item or key in order, with the
+// name bound to it. It charges the run for each call, and reports an exceeded bound at the place item. Its
+// error is an *Error, or that of do.
 func (e *Expression) Repeat(s *Scope, name string, item Place, do func(*Scope) error) error {
 	over, err := e.evaluate(s)
 	if err != nil {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Part is a piece of a text with ${…} in it.
+// Part is a piece of a text with ${…}.
 type Part struct {
 	// Text is the literal text, or the expression's source.
 	Text   string
 	IsExpr bool
-	// Offset is where the expression's source begins, in bytes.
+	// Offset is the byte at which the expression's source begins.
 	Offset int
 }
 
@@ -64,8 +64,8 @@ func Scan(text string) ([]Part, error) {
 	return parts, nil
 }
 
-// expressionLength returns how long the expression at the start of s is, up to
-// the } that closes it, and whether there is one.
+// expressionLength returns the length of the expression at the start of s, up to the closing }. It reports
+// false if there is no closing }.
 func expressionLength(s string) (int, bool) {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -96,8 +96,8 @@ func expressionLength(s string) (int, bool) {
 	return 0, false
 }
 
-// isRaw reports whether the quote at s[at] opens a raw string: r or R before it,
-// with or without b or B, and nothing before that which makes it a name.
+// isRaw reports whether the quote at s[at] opens a raw string: after r or R, with or without b or B, that is
+// not the end of a name.
 func isRaw(s string, at int) bool {
 	start := at
 	for start > 0 && isNameByte(s[start-1]) {
@@ -114,8 +114,8 @@ func isNameByte(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// stringLength returns the length of the CEL string at the start of s, quotes
-// included, and whether it is closed.
+// stringLength returns the length of the CEL string at the start of s, with its quotes. It reports false if the
+// string is not closed.
 func stringLength(s string, raw bool) (int, bool) {
 	quote := s[:1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(s, triple) {

@@ -7,18 +7,18 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// Scope is what an expression sees in a run: what the run gives to all, and the names that
-// the $each and $for around the expression bind. It implements [interpreter.Activation].
+// Scope has the names that an expression sees: those of the run, and those that the surrounding $each and $for
+// bind. It implements [interpreter.Activation].
 type Scope struct {
 	run   *Run
 	up    *Scope
 	name  string
 	value ref.Val
-	// variables are set in the scope of a container, if variables read it.
+	// variables are set in the scope of a container if a variable reads container.
 	variables ref.Val
 }
 
-// Scope returns what an expression outside of all $each and $for sees.
+// Scope returns the scope of an expression outside of all $each and $for.
 func (r *Run) Scope() *Scope { return &Scope{run: r} }
 
 // Container returns the scope in an item with $each, for one container of the pod.

@@ -10,23 +10,22 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Kind tells how a value is merged.
+// Kind is the way in which a value is merged.
 type Kind int
 
 const (
-	// Value is merged as a whole: a scalar, a list whose items nothing tells apart, and everything of
-	// a type that this build does not know.
+	// Value is merged as a whole: a scalar, a list whose items have no keys, or a value of an unknown type.
 	Value Kind = iota
-	// Object has fields. The merge goes through them, unless the schema makes the object one value.
+	// Object has fields. The merge visits them, unless the schema makes the object one value.
 	Object
-	// List has items that keys tell apart.
+	// List has items with keys.
 	List
 )
 
 // Node is one rendered value and its directives.
 type Node struct {
 	Kind Kind
-	// Type is nil for a field that this build does not know.
+	// Type is nil for an unknown field.
 	Type *podschema.Type
 	// Value is the JSON of a [Value].
 	Value any
@@ -53,8 +52,8 @@ type Item struct {
 // Scalar returns the node of a scalar, or of another value that is merged as a whole.
 func Scalar(t *podschema.Type, v any) *Node { return &Node{Type: t, Value: v} }
 
-// Of returns the node of JSON without directives. It shares no memory with v. Items without a key are left
-// out: rendering has refused them. It returns nil for nil.
+// Of returns the node of JSON without directives, nil for nil. It shares no memory with v. It leaves out items
+// without a key, which rendering has refused.
 func Of(t *podschema.Type, v any) *Node {
 	switch v := v.(type) {
 	case nil:
@@ -139,14 +138,14 @@ func (n *Node) Set(name string, v *Node) {
 	n.Fields = slices.Insert(n.Fields, i, Field{name, v})
 }
 
-// Remove takes a field out.
+// Remove removes a field.
 func (n *Node) Remove(name string) {
 	if i, ok := n.find(name); ok {
 		n.Fields = slices.Delete(n.Fields, i, i+1)
 	}
 }
 
-// Enter returns the object in a field, which it makes where there is none.
+// Enter returns the object in a field. It creates the object if there is none.
 func (n *Node) Enter(name string) *Node {
 	if field := n.Field(name); field != nil {
 		return field
@@ -178,12 +177,11 @@ func (n *Node) Item(key string) *Node {
 	return nil
 }
 
-// Absent reports whether a pod has nothing of the value, wherever it is put: a deletion, or a text to join that
-// is empty.
+// Absent reports whether the node adds no value anywhere: a deletion, or an empty text to join.
 func (n *Node) Absent() bool { return n.Delete || n.Join != nil && n.Join.Text == "" }
 
-// IsBlank reports whether the node changes no pod. Rendering leaves empty objects and lists behind
-// where conditions were false.
+// IsBlank reports whether the node changes no pod. Rendering leaves empty objects and lists if conditions are
+// false.
 func (n *Node) IsBlank() bool {
 	if n == nil {
 		return true
@@ -200,7 +198,7 @@ func (n *Node) IsBlank() bool {
 	return n.Value == nil || n.Absent()
 }
 
-// Adds reports whether the node, merged into nothing, puts something there.
+// Adds reports whether the node adds a value to an empty place.
 func (n *Node) Adds() bool {
 	switch {
 	case n.IsBlank() || n.Absent():
@@ -213,12 +211,12 @@ func (n *Node) Adds() bool {
 	return true
 }
 
-// IsSidecar reports whether an item of a list of containers is a container to add. Another one
-// extends the pod's container of its name.
+// IsSidecar reports whether an item of a list of containers adds a container. Any other item extends the pod's
+// container of its name.
 func (n *Node) IsSidecar() bool { return n.Field("image") != nil }
 
-// Combine adds the fields and items of an object to n. They must not give different values; where
-// says of what, for the error. Two items that join texts to one variable both stay.
+// Combine adds the fields and items of an object to n. It returns an error if they have different values; where
+// names the place in the error. Two items that join texts to one variable both stay.
 func (n *Node) Combine(from *Node, where string) error {
 	for _, f := range from.Fields {
 		there := n.Field(f.Name)
@@ -238,7 +236,7 @@ func (n *Node) Combine(from *Node, where string) error {
 	return nil
 }
 
-// add adds the items of another list, and reports false if one of the same key is another one.
+// add adds the items of another list. It reports false if an item of the same key differs.
 func (n *Node) add(items []Item) bool {
 	byKey := make(map[string]*Node, len(n.Items))
 	for _, it := range n.Items {
@@ -256,8 +254,8 @@ func (n *Node) add(items []Item) bool {
 	return true
 }
 
-// JSON returns the value as a pod has it that had nothing there: without directives, the items of
-// lists at their positions. It is nil for nothing.
+// JSON returns the value for a pod that has none at that place: without directives, and with the items of lists
+// at their positions. It returns nil for no value.
 func (n *Node) JSON() any {
 	switch {
 	case n == nil || n.Absent():

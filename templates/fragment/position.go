@@ -7,12 +7,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Insert returns a list with items put in, each at its $position. The first front items of the list
-// are those that earlier templates put first: First is behind them. Items without an anchor come
-// first. The others come when their anchor is there. Where none is, the first item that is left is placed last
-// and returned as stray, and then those come that wait for it.
+// Insert inserts items into a list, each at its $position. The first front items of the list are those that
+// earlier templates put first: First comes after them. Items without an anchor are inserted first, the others
+// when their anchor is there. If no remaining item has its anchor, Insert appends the first one, returns it as
+// stray, and continues.
 //
-// Insert takes as long as the list and the items together are long.
+// Insert takes time linear in the lengths of the list and the items.
 func Insert(id podschema.Identity, list []any, front int, items []Item) (all []any, stray []Item) {
 	if !hasPositions(items) {
 		all := slices.Grow(slices.Clip(list), len(items))
@@ -26,7 +26,7 @@ func Insert(id podschema.Identity, list []any, front int, items []Item) (all []a
 	c := newChain(id, list, front)
 	waiting, placed := map[string][]Item{}, map[*Node]bool{}
 	place := func(it Item, insert func(Item)) {
-		// An item that is placed lets those in that wait for it.
+		// An inserted item may be the anchor of waiting ones.
 		for next := []Item{it}; len(next) > 0; next, insert = next[1:], c.insert {
 			if placed[next[0].Node] {
 				continue
@@ -65,7 +65,7 @@ func hasPositions(items []Item) bool {
 	return false
 }
 
-// anchorOf returns the key of the item to stand beside, "" for none.
+// anchorOf returns the key of the anchor, "" for none.
 func anchorOf(id podschema.Identity, p directive.Place) string {
 	if p.Kind != directive.Before && p.Kind != directive.After || id.Set() || p.Anchor == "" {
 		return ""
@@ -81,10 +81,10 @@ func anchorOf(id podschema.Identity, p directive.Place) string {
 type chain struct {
 	id    podschema.Identity
 	links []link
-	// byKey has the link of each key, tail the last link that was put behind a link.
+	// byKey has the link of each key, tail the last link that was inserted after a link.
 	byKey map[string]int
 	tail  map[int]int
-	// front is the last link of those that stand first.
+	// front is the last of the links that come first.
 	front int
 }
 
@@ -107,7 +107,7 @@ func newChain(id podschema.Identity, list []any, front int) *chain {
 	return c
 }
 
-// link puts an item behind a link, and returns its own.
+// link inserts an item after a link, and returns the new link.
 func (c *chain) link(behind int, item any) int {
 	at, next := len(c.links), c.links[behind].next
 	c.links = append(c.links, link{item, behind, next})
@@ -115,9 +115,9 @@ func (c *chain) link(behind int, item any) int {
 	return at
 }
 
-func (c *chain) append(it Item) { c.put(c.links[0].prev, it) }
+func (c *chain) append(it Item) { c.insertAfter(c.links[0].prev, it) }
 
-func (c *chain) put(behind int, it Item) int {
+func (c *chain) insertAfter(behind int, it Item) int {
 	v := it.JSON()
 	if v == nil {
 		return behind
@@ -127,20 +127,20 @@ func (c *chain) put(behind int, it Item) int {
 	return at
 }
 
-// insert puts an item at its position. Its anchor is there.
+// insert inserts an item at its position. The anchor must be there.
 func (c *chain) insert(it Item) {
 	anchor, anchored := c.byKey[anchorOf(c.id, it.Position)]
 	switch kind := it.Position.Kind; {
 	case anchored && kind == directive.Before:
-		c.put(c.links[anchor].prev, it)
+		c.insertAfter(c.links[anchor].prev, it)
 	case anchored && kind == directive.After:
 		behind, ok := c.tail[anchor]
 		if !ok {
 			behind = anchor
 		}
-		c.tail[anchor] = c.put(behind, it)
+		c.tail[anchor] = c.insertAfter(behind, it)
 	case kind == directive.First, kind == directive.Before:
-		c.front = c.put(c.front, it)
+		c.front = c.insertAfter(c.front, it)
 	default:
 		c.append(it)
 	}

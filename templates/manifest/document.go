@@ -20,9 +20,9 @@ type Document struct {
 
 var documentStart = regexp.MustCompile(`(?m)^---(?:[ \t].*)?\r?$`)
 
-// Documents splits a file into its manifests: documents of multi-document YAML, or the one
-// of a JSON file, and of a List, as `kubectl get sidecartemplates -o yaml` prints it, the
-// items. Documents without content are left out. What is in a manifest is not looked at.
+// Documents splits a file into its manifests: the documents of YAML, the one document of a JSON file, and the
+// items of a List, as `kubectl get sidecartemplates -o yaml` prints it. It leaves out empty documents, and does
+// not look into manifests.
 func Documents(data []byte) []Document {
 	var docs []Document
 	for _, d := range splitDocuments(data) {
@@ -35,8 +35,7 @@ func Documents(data []byte) []Document {
 	return docs
 }
 
-// items returns the items of a List. All of an item is on its first line. It returns false for
-// anything else.
+// items returns the items of a List, each on one line. It reports false for any other document.
 func (d Document) items() ([]Document, bool) {
 	if !bytes.Contains(d.Manifest, []byte("List")) {
 		return nil, false
@@ -92,8 +91,7 @@ func splitDocuments(data []byte) []Document {
 	return docs
 }
 
-// isBlank reports whether text holds nothing but comments, white space and marks
-// of documents.
+// isBlank reports whether a text has only comments, white space and document markers.
 func isBlank(text []byte) bool {
 	for _, l := range bytes.Split(text, []byte("\n")) {
 		l = bytes.TrimSpace(l)

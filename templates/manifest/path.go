@@ -9,8 +9,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Path leads from the manifest's root (nil) to a value in it. Paths are
-// immutable and share their beginnings.
+// Path is the path from the manifest's root, which is nil, to a value. Paths are immutable and share their
+// beginnings.
 type Path struct {
 	up *Path
 	// key is a map's key; index is a list's, and key is empty then.
@@ -64,9 +64,8 @@ func (p *Path) String() string {
 	return b.String()
 }
 
-// Place returns the path of a value in a manifest, and its line in the file. A step
-// is a key or an index. The line is that of the nearest value that there is, and 0
-// if none is known.
+// Place returns the path of a value in a manifest, and its line in the file. A step is a key or an index. If
+// the value is absent, the line is that of the nearest value above it, or 0 if unknown.
 func Place(d Document, steps ...any) (at string, line int) {
 	var p *Path
 	for _, step := range steps {

@@ -15,13 +15,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// MaxBytes is the size of the largest manifest that is read, about what the API
-// server stores.
+// MaxBytes is the size of the largest manifest, about the API server's limit.
 const MaxBytes = 1 << 20
 
-// Error is why a text is no manifest at all.
+// Error is the reason why a text is not a manifest.
 type Error struct {
-	// Line is the line in the file, from 1. 0 when it is not known.
+	// Line is the line in the file, from 1. It is 0 if unknown.
 	Line    int
 	Message string
 }
@@ -30,8 +29,8 @@ func (e *Error) Error() string { return e.Message }
 
 func errorf(format string, args ...any) *Error { return &Error{Message: fmt.Sprintf(format, args...)} }
 
-// Read returns the manifest as kubectl would send it, numbers as json.Number. The
-// source is the manifest's. Its error is an *Error.
+// Read decodes a manifest as kubectl does, with numbers as json.Number. The source is the manifest's. Its error
+// is an *Error.
 func Read(text []byte, s *Source) (map[string]any, error) {
 	if len(text) > MaxBytes {
 		return nil, errorf("the manifest has %d bytes; at most %d are allowed", len(text), MaxBytes)
@@ -62,9 +61,8 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 	return object, nil
 }
 
-// CheckKeys refuses a text in YAML with two keys in one map that are the same text as JSON has
-// them, as 1 and 1.0 are: which one counts would be chance. Value is what was read of the text.
-// The error is an *Error.
+// CheckKeys refuses YAML with two keys in one map that have the same text in JSON, such as 1 and 1.0: which one
+// would win is random. Value is the decoded text. The error is an *Error.
 func CheckKeys(text []byte, value any) error {
 	var inYAML any
 	if err := yamlv2.Unmarshal(text, &inYAML); err == nil && entries(inYAML) != entries(value) {
@@ -98,7 +96,7 @@ func entries(v any) int {
 // yamlLine matches the line that the YAML library's errors begin with.
 var yamlLine = regexp.MustCompile(`(?:error converting YAML to JSON: )?(?:yaml: )?line (\d+): `)
 
-// unreadable returns the YAML library's error with its line taken out of the text.
+// unreadable moves the line in the YAML library's error from the text to the field Line.
 func (s *Source) unreadable(err error) *Error {
 	message, line := show.Plain(err.Error()), 0
 	if found := yamlLine.FindStringSubmatch(message); found != nil {
@@ -109,7 +107,7 @@ func (s *Source) unreadable(err error) *Error {
 	return &Error{Line: line, Message: "reading the manifest as YAML: " + strings.TrimPrefix(message, "yaml: ")}
 }
 
-// FormatNumber writes a finite number as JSON has it.
+// FormatNumber writes a finite number as JSON.
 func FormatNumber(f float64) string {
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {

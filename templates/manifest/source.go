@@ -10,16 +10,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Source knows where in the file the values of a manifest are.
+// Source has the lines of a manifest's values in its file.
 type Source struct {
 	// first is the file's line at which the manifest begins.
 	first int
-	// root is the manifest's node, or nil when lines are not known.
+	// root is the manifest's node, or nil if the lines are unknown.
 	root *yaml.Node
 }
 
-// NewSource reads a manifest for its lines. Lines are not known if it cannot be
-// read, which is for the reader of the values to say.
+// NewSource parses a manifest for its lines. If that fails, the lines are unknown, and [Read] reports the
+// error.
 func NewSource(manifest []byte, first int) *Source {
 	s := &Source{first: max(first, 1)}
 	var doc yaml.Node
@@ -29,8 +29,8 @@ func NewSource(manifest []byte, first int) *Source {
 	return s
 }
 
-// Line returns the line of the value at p, or of the nearest value that holds
-// it, in the file, from 1. It is 0 if it is not known.
+// Line returns the line in the file, from 1, of the value at p or of the nearest value around it. It is 0 if
+// unknown.
 func (s *Source) Line(p *Path) int {
 	n, line := s.find(p)
 	if n == nil {
@@ -39,8 +39,8 @@ func (s *Source) Line(p *Path) int {
 	return s.inFile(line)
 }
 
-// TextLine returns the line of the byte at offset of the text at p: of a block
-// scalar it is the line that holds it.
+// TextLine returns the line of the byte at offset in the text at p. In a block scalar each line has its own
+// number.
 func (s *Source) TextLine(p *Path, text string, offset int) int {
 	n, line := s.find(p)
 	if n == nil {
@@ -55,8 +55,8 @@ func (s *Source) TextLine(p *Path, text string, offset int) int {
 // inFile returns the file's line for a line of the manifest.
 func (s *Source) inFile(line int) int { return line + max(s.first, 1) - 1 }
 
-// find returns the node at p or the nearest one above it, and its line: that of
-// its key, if it has one.
+// find returns the node at p or the nearest one above it, and the line of its key, or of the node if it has no
+// key.
 func (s *Source) find(p *Path) (*yaml.Node, int) {
 	n := s.root
 	if n == nil {
@@ -101,8 +101,8 @@ func resolved(n *yaml.Node) *yaml.Node {
 
 var yamlBoolean = regexp.MustCompile(`\A(?:[yY]|[nN]|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tT]rue|TRUE|[fF]alse|FALSE)\z`)
 
-// Keys reports keys that a map has twice, and those that YAML reads as a boolean, as kubectl does:
-// a label n becomes one named false.
+// Keys reports keys that a map has twice, and keys that YAML reads as a boolean, as kubectl does: a label n
+// becomes a label false.
 func (s *Source) Keys(twice func(at *Path, line int, message string), boolean func(at *Path, message string)) {
 	var walk func(n *yaml.Node, at *Path)
 	walk = func(n *yaml.Node, at *Path) {

@@ -15,9 +15,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Check checks a decoded value of a manifest against the Go type that it is for,
-// reports every mistake, and returns the value without what does not fit, so that
-// the rest can be checked too.
+// Check compares a decoded value of a manifest with its Go type, and reports every mistake. It returns the
+// value without the parts that do not fit, so that the rest can be checked, too.
 func Check(v any, t reflect.Type, at *Path, report func(at *Path, message string)) any {
 	s := strict{report: report}
 	return s.check(v, t, at)
@@ -68,7 +67,7 @@ func (s *strict) check(v any, t reflect.Type, at *Path) any {
 	return nil
 }
 
-// custom checks a value of a type that reads itself, such as a time.
+// custom checks a value of a type that unmarshals itself, such as a time.
 func (s *strict) custom(v any, t reflect.Type, at *Path) any {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -107,8 +106,7 @@ func (s *strict) object(v any, t reflect.Type, at *Path) any {
 	return good
 }
 
-// list keeps the place of an item that does not fit, so that the others keep
-// their index.
+// list keeps the index of an item that does not fit, so that the others keep theirs.
 func (s *strict) list(v any, t reflect.Type, at *Path) any {
 	items, ok := v.([]any)
 	if !ok {
@@ -157,7 +155,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// quoteIt says how a value that YAML does not read as text becomes text.
+// quoteIt suggests the quotes for a value that YAML does not read as text.
 func quoteIt(v any) string {
 	switch v.(type) {
 	case bool:

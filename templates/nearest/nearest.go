@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Name returns the known name that a misspelt one probably means. ok is false if
-// none is near.
+// Name returns the known name that is nearest to a misspelt one. It reports false if none is near.
 func Name(name string, known []string) (best string, ok bool) {
 	least := 1 + max(1, len(name)/3)
 	for _, k := range slices.Sorted(slices.Values(known)) {
@@ -23,11 +22,11 @@ func Name(name string, known []string) (best string, ok bool) {
 	return best, best != ""
 }
 
-// bare returns a name without what tells kebab-case from camelCase.
+// bare returns a name in lower case and without hyphens, so that kebab-case equals camelCase.
 func bare(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "")) }
 
-// Hint returns the end of a message about an unknown name: the nearest
-// name, or all there are if none is near and they are few.
+// Hint completes a message about an unknown name: with the nearest name, or with all names if none is near and
+// they are few.
 func Hint(name string, known []string) string {
 	if n, ok := Name(name, known); ok {
 		return "; did you mean " + n + "?"

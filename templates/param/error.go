@@ -2,26 +2,24 @@ package param
 
 import "strings"
 
-// Error is a mistake of a team: an annotation that the template does
-// not accept, or one that it needs and that is not there.
+// Error is a team's mistake: an annotation that the template does not accept, or a missing annotation that it
+// requires.
 type Error struct {
-	// Template and Parameter are names. Parameter is empty for an annotation that is no
-	// parameter's.
+	// Template and Parameter are names. Parameter is empty for an annotation that belongs to no parameter.
 	Template, Parameter string
 	// Annotation is the annotation's full key.
 	Annotation string
-	// Origin says whether the annotation is the pod's or the namespace's. Empty if
-	// there is no annotation.
+	// Origin is the object with the annotation. Empty if there is no annotation.
 	Origin Origin
-	// Value is the value or the item that is not allowed: quoted, control characters escaped,
-	// and cut to about 100 characters. If the place of the mistake is known, they are those
-	// around it, and >>> stands before it. Empty if the value does not matter.
+	// Value is the value or the item that is not allowed: quoted, with control characters escaped, and cut to
+	// about 100 characters. If the place of the mistake is known, these are the characters around it, with >>>
+	// in front of it. Empty if the value does not matter.
 	Value string
-	// Message says what is wrong and what is allowed.
+	// Message describes the mistake and the allowed values.
 	Message string
 }
 
-// Error names the annotation, who set it, what is allowed and the value.
+// Error names the annotation, its origin, its value and the allowed values.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("annotation " + e.Annotation)

@@ -2,14 +2,14 @@ package param
 
 import "errors"
 
-// Mistakes returns what is wrong with the annotations of one level by themselves: values that
-// are not allowed, and parameters that may not be set there. One that is missing can still
-// come from the other level, and is no mistake. Of each parameter it returns one at most, in
-// the parameters' order. From is [FromNamespace] or [FromPod].
+// Mistakes returns the mistakes in the annotations of one level alone: values that are not allowed, and
+// parameters that may not be set at that level. A missing annotation is no mistake, since the other level may
+// have it. It returns at most one mistake for each parameter, in the parameters' order. From is [FromNamespace]
+// or [FromPod].
 func (s *Set) Mistakes(from Origin, annotations map[string]string) []*Error {
 	l := &level{origin: from}
 	for key, value := range annotations {
-		l.take(s.prefix, key, value)
+		l.add(s.prefix, key, value)
 	}
 	if len(l.values) == 0 {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Parameter is a parameter of a template as a team meets it.
+// Parameter is a parameter of a template, described for teams.
 type Parameter struct {
 	// Parameter is the declaration, with SetBy filled in.
 	v1alpha1.Parameter
-	// Annotation is the annotation's full key; of a map it ends in ".KEY".
+	// Annotation is the annotation's full key. For a map it ends in ".KEY".
 	Annotation string
-	// Allowed says in words what a value must be.
+	// Allowed describes the allowed values in words.
 	Allowed string
 }
 
@@ -68,7 +68,7 @@ func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, repo
 	return p
 }
 
-// setType compiles the type and its constraints, and reports whether there is one.
+// setType compiles the type and its constraints. It reports false if the parameter has no valid type.
 func (p *parameter) setType(patterns *Patterns, at *manifest.Path, report Report) bool {
 	d := p.decl
 	under := func(at *manifest.Path) func(field, message string) {
@@ -129,8 +129,7 @@ func (p *parameter) collection() bool {
 	return p.decl.Type == v1alpha1.List || p.decl.Type == v1alpha1.Map
 }
 
-// manifestValue reads a default or an example. It returns nil if there is none,
-// or a bad one.
+// manifestValue parses a default or an example. It returns nil for an absent or invalid one.
 func (p *parameter) manifestValue(raw json.RawMessage, at *manifest.Path, report Report) any {
 	if raw == nil {
 		return nil
@@ -192,7 +191,7 @@ func (p *parameter) manifestMap(raw json.RawMessage) (any, error) {
 	return m, nil
 }
 
-// parseList reads comma separated text. With an error it returns the item.
+// parseList parses comma separated text. With an error it returns the item.
 func (p *parameter) parseList(text string) (list []any, part string, err error) {
 	list = []any{}
 	if strings.TrimSpace(text) == "" {
@@ -209,7 +208,7 @@ func (p *parameter) parseList(text string) (list []any, part string, err error) 
 	return list, "", nil
 }
 
-// allowed says in words what an annotation must be.
+// allowed describes the allowed values of an annotation in words.
 func (p *parameter) allowed() string {
 	switch p.decl.Type {
 	case v1alpha1.List:
@@ -228,12 +227,12 @@ func (p *parameter) key(prefix string) string {
 	return prefix + p.suffix
 }
 
-// setBy reports whether an annotation from there may set the parameter.
+// setBy reports whether annotations of that origin may set the parameter.
 func (p *parameter) setBy(from Origin) bool {
 	return slices.Contains(p.decl.SetBy, v1alpha1.Level(from))
 }
 
-// levels says in words who may set the parameter.
+// levels describes the levels that may set the parameter.
 func (p *parameter) levels() string {
 	switch ns, pod := p.setBy(FromNamespace), p.setBy(FromPod); {
 	case ns && pod:
@@ -246,7 +245,7 @@ func (p *parameter) levels() string {
 	return "nobody"
 }
 
-// sample returns a value for a test render where the manifest gives none.
+// sample returns a value for a test render if the manifest has none.
 func (p *parameter) sample() (any, bool) {
 	v, ok := p.one.sample()
 	switch {

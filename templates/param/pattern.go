@@ -12,8 +12,8 @@ const (
 	maxPatterns     = 10
 	maxPatternBytes = 256
 	maxInstructions = 250
-	// maxMatched is how many bytes the annotations of all parameters with a pattern have together.
-	maxMatched = 4 << 10
+	// maxPatternInput bounds the bytes of the annotations of all parameters with a pattern.
+	maxPatternInput = 4 << 10
 )
 
 // Patterns counts the regular expressions of one template. Those of a template of the cluster have no bounds.
@@ -25,11 +25,11 @@ type Patterns struct {
 // Pattern is a compiled regular expression.
 type Pattern struct {
 	*regexp.Regexp
-	// Instructions is how long it takes to match one byte, in steps.
+	// Instructions is the number of steps to match one byte.
 	Instructions int
 }
 
-// Compile compiles a regular expression. It returns an error if the template cannot have it.
+// Compile compiles a regular expression. It returns an error if it exceeds the template's bounds.
 func (p *Patterns) Compile(text string) (Pattern, error) {
 	if p.count++; p.Namespaced && p.count > maxPatterns {
 		return Pattern{}, fmt.Errorf("is one regular expression too many: a template of a namespace may have %d", maxPatterns)

@@ -12,10 +12,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Origin tells where a parameter's value comes from.
+// Origin is the source of a parameter's value.
 type Origin string
 
-// Where a parameter's value comes from.
+// The sources of a parameter's value.
 const (
 	// FromDefault is the template's default.
 	FromDefault Origin = "Default"
@@ -27,35 +27,33 @@ const (
 
 // Values are the parameters of one pod.
 type Values struct {
-	// ByName has a typed value for each parameter that is not absent: string,
-	// int64, float64, bool, []any, map[string]any, or any JSON.
+	// ByName has the typed value of each parameter with a value: string, int64, float64, bool, []any,
+	// map[string]any, or any JSON.
 	ByName map[string]any
-	// Origins says for each of them where it comes from.
+	// Origins has the source of each value.
 	Origins map[string]Origin
 }
 
-// ErrNoExample is the error inside of what [Set.ResolveExample] returns for a required
-// parameter that nothing gives a value.
-var ErrNoExample = errors.New("no example, and none is easily made up")
+// ErrNoExample is wrapped by the error of [Set.ResolveExample] for a required parameter without a value.
+var ErrNoExample = errors.New("no example, and Pillion cannot make one up")
 
 func newValues() *Values { return &Values{ByName: map[string]any{}, Origins: map[string]Origin{}} }
 
 // Annotations are those of a pod and of its namespace.
 type Annotations struct{ Namespace, Pod map[string]string }
 
-// level is the annotations of one object that are this template's, by their key
-// after the template's prefix.
+// level has the template's annotations on one object, by their key after the template's prefix.
 type level struct {
 	origin Origin
 	values map[string]string
-	// used has the keys that some parameter has taken.
+	// used has the keys that belong to a parameter.
 	used map[string]bool
 }
 
-// Resolve gives each parameter its value for a pod. Its error is an *Error.
+// Resolve returns the parameters' values for a pod. Its error is an *Error.
 func (s *Set) Resolve(a Annotations) (*Values, error) {
 	levels := s.levels(a)
-	v, err := s.given(levels)
+	v, err := s.resolveAll(levels)
 	if err != nil {
 		return nil, err
 	}
@@ -70,16 +68,15 @@ func (s *Set) Resolve(a Annotations) (*Values, error) {
 	return v, nil
 }
 
-// ResolveExample is Resolve in which a parameter that no annotation sets, and that has
-// no default, takes its example or a made-up value. With all set that holds for
-// parameters that may be absent, too.
+// ResolveExample is Resolve with examples, or made-up values, for parameters that neither an annotation nor a
+// default sets: for required ones, and with all set for the others, too.
 func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
 	v, _, missing := s.Samples(all)
 	if missing != "" {
 		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
 	}
 	levels := s.levels(a)
-	given, err := s.given(levels)
+	given, err := s.resolveAll(levels)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +91,8 @@ func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
 	return v, nil
 }
 
-// given returns the values that the annotations and the defaults give.
-func (s *Set) given(levels [2]*level) (*Values, error) {
+// resolveAll returns the values from annotations and defaults.
+func (s *Set) resolveAll(levels [2]*level) (*Values, error) {
 	if err := s.tooLong(levels); err != nil {
 		return nil, err
 	}
@@ -108,8 +105,7 @@ func (s *Set) given(levels [2]*level) (*Values, error) {
 	return v, nil
 }
 
-// tooLong refuses annotations of a template of a namespace that take too long to be matched with their
-// patterns.
+// tooLong refuses annotations that are too long to match with the patterns of a template of a namespace.
 func (s *Set) tooLong(levels [2]*level) error {
 	bytes := 0
 	for _, p := range s.parameters {
@@ -121,8 +117,8 @@ func (s *Set) tooLong(levels [2]*level) error {
 				if suffix != p.suffix && !strings.HasPrefix(suffix, p.suffix+".") {
 					continue
 				}
-				if bytes += len(l.values[suffix]); bytes > maxMatched {
-					return s.mistake(p, l.origin, suffix, "", fmt.Sprintf("has %d bytes; all values of the parameters with a pattern may have %d together in a template of a namespace", len(l.values[suffix]), maxMatched))
+				if bytes += len(l.values[suffix]); bytes > maxPatternInput {
+					return s.mistake(p, l.origin, suffix, "", fmt.Sprintf("has %d bytes; all values of the parameters with a pattern may have %d together in a template of a namespace", len(l.values[suffix]), maxPatternInput))
 				}
 			}
 		}
@@ -134,13 +130,13 @@ func (s *Set) levels(a Annotations) [2]*level {
 	levels := [2]*level{{origin: FromNamespace}, {origin: FromPod}}
 	for i, annotations := range []map[string]string{a.Namespace, a.Pod} {
 		for key, value := range annotations {
-			levels[i].take(s.prefix, key, value)
+			levels[i].add(s.prefix, key, value)
 		}
 	}
 	return levels
 }
 
-func (l *level) take(prefix, key, value string) {
+func (l *level) add(prefix, key, value string) {
 	suffix, ok := strings.CutPrefix(key, prefix)
 	if !ok {
 		return
@@ -166,8 +162,8 @@ func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
 	return nil
 }
 
-// missing is the error for a required parameter without a value. It names the annotation
-// that may have been meant for it.
+// missing returns the error for a required parameter without a value. It suggests the annotation that may have
+// been misspelt.
 func (s *Set) missing(p *parameter, levels [2]*level) error {
 	message := fmt.Sprintf("it is missing, and the template %s requires it: set it on %s; it must be %s", s.name, p.levels(), p.allowed())
 	for _, l := range levels {
@@ -180,7 +176,7 @@ func (s *Set) missing(p *parameter, levels [2]*level) error {
 	return s.mistake(p, "", "", "", message)
 }
 
-// resolveOne resolves anything but a map. Without a value the origin is empty.
+// resolveOne resolves any parameter but a map. Without a value the origin is empty.
 func (s *Set) resolveOne(p *parameter, levels [2]*level) (any, Origin, error) {
 	value, origin := p.def, Origin("")
 	if p.decl.Default != nil {
@@ -201,7 +197,7 @@ func (s *Set) resolveOne(p *parameter, levels [2]*level) (any, Origin, error) {
 	return value, origin, nil
 }
 
-// resolveMap gathers a map key by key. Only a required one that is empty is absent.
+// resolveMap collects a map key by key. An empty map counts as absent if the parameter is required.
 func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 	value, origin := map[string]any{}, FromDefault
 	if def, ok := p.def.(map[string]any); ok {
@@ -230,8 +226,8 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 	return value, origin, nil
 }
 
-// parseAnnotation reads one annotation of a parameter, whose key after the
-// template's prefix is suffix.
+// parseAnnotation parses one annotation of a parameter. Suffix is the annotation's key after the template's
+// prefix.
 func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (any, error) {
 	if !p.setBy(from) {
 		return nil, s.mistake(p, from, suffix, "", fmt.Sprintf("may not be set there; it may be set by %s", p.levels()))
@@ -258,11 +254,11 @@ func (s *Set) mistake(p *parameter, from Origin, suffix, value, message string) 
 	return e
 }
 
-// mostUnknown is how many annotations that are no parameter's are named in one refusal.
+// mostUnknown bounds the unknown annotations that one refusal names.
 const mostUnknown = 4
 
-// unknown refuses annotations that are no parameter's: whoever wrote them wants something, and
-// would wait for it in vain.
+// unknown refuses annotations that belong to no parameter. Their author expects an effect that would never
+// come.
 func (s *Set) unknown(levels [2]*level) error {
 	var first *Error
 	var more []string
@@ -296,7 +292,7 @@ func (s *Set) unknown(levels [2]*level) error {
 	return first
 }
 
-// hint says which parameter may have been meant by an annotation's key.
+// hint suggests the parameter that an annotation's key may have meant.
 func (s *Set) hint(suffix string) string {
 	known := make([]string, len(s.parameters))
 	for i, p := range s.parameters {

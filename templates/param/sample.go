@@ -7,10 +7,9 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Samples returns values for a test render: those of parameters with a default and, if
-// all is set, of the others, too. A value is the default, the example, or made up;
-// madeUp shows those that are made up. missing is a required parameter without a
-// value: then there are none.
+// Samples returns values for a test render: for the parameters with a default and, if all is set, for the
+// others, too. A value is the default, the example, or made up; madeUp lists the made-up ones. missing is a
+// required parameter without a value; v is nil then.
 func (s *Set) Samples(all bool) (v *Values, madeUp []string, missing string) {
 	v = newValues()
 	for _, p := range s.parameters {

@@ -30,25 +30,25 @@ type scalar struct {
 	max     any
 	// maxLength is in code points; negative means no bound.
 	maxLength int64
-	// allowed says in words what is allowed, for errors.
+	// allowed describes the allowed values in words, for errors.
 	allowed string
 }
 
-// scalarKind is what a scalar type can do.
+// scalarKind has the operations of a scalar type.
 type scalarKind struct {
 	words   string
 	parse   func(text string) (any, error)
 	compare func(a, b any) int
-	// text and enum tell whether the type takes pattern, and enum.
+	// pattern, length and enum are set if the type allows pattern, maxLength and enum.
 	pattern, length, enum bool
-	// samples are values to try where a manifest gives no example.
+	// samples are values to try if a manifest has no example.
 	samples []string
 }
 
 var errNotAllowed = errors.New("not of the type")
 
-// scalarKinds has every scalar type. Quantities and durations stay the text that
-// they are written in; what is compared is their value.
+// scalarKinds has every scalar type. Quantities and durations keep the author's text, and are compared by
+// value.
 var scalarKinds = map[v1alpha1.ParameterType]scalarKind{
 	v1alpha1.String: {
 		words: "text", pattern: true, length: true, enum: true,
@@ -110,8 +110,8 @@ func parseBoolean(s string) (any, error) {
 	return s == "true", nil
 }
 
-// parseQuantityText takes what Kubernetes takes, less exponents so large that
-// reading them would cost memory.
+// parseQuantityText parses a quantity as Kubernetes does. It refuses huge exponents, whose parsing would cost
+// memory.
 func parseQuantityText(s string) (any, error) {
 	if !quantityText.MatchString(s) {
 		return nil, errNotAllowed
@@ -147,7 +147,7 @@ func compareDurations(a, b any) int {
 	return cmp.Compare(x, y)
 }
 
-// newScalar compiles a scalar type; report gets the field that is wrong.
+// newScalar compiles a scalar type. It reports a mistake with the name of the field.
 func newScalar(kind v1alpha1.ParameterType, c v1alpha1.Constraints, patterns *Patterns, report func(field, message string)) *scalar {
 	k := scalarKinds[kind]
 	s := &scalar{kind: kind, maxLength: -1, allowed: k.words}
@@ -225,7 +225,7 @@ func (s *scalar) setEnum(k scalarKind, c v1alpha1.Constraints, report func(field
 	s.enum = enum
 }
 
-// describe writes down what is allowed.
+// describe sets the description of the allowed values.
 func (s *scalar) describe(c v1alpha1.Constraints) {
 	if len(s.enum) > 0 {
 		words := make([]string, len(s.enum))
@@ -248,8 +248,8 @@ func (s *scalar) describe(c v1alpha1.Constraints) {
 	}
 }
 
-// parse reads an annotation's text, or a part of it, and checks the constraints.
-// Its error says what is allowed.
+// parse parses an annotation's text, or a part of it, and checks the constraints. Its error describes the
+// allowed values.
 func (s *scalar) parse(text string) (any, error) {
 	v, err := scalarKinds[s.kind].parse(text)
 	if err != nil {
@@ -261,8 +261,8 @@ func (s *scalar) parse(text string) (any, error) {
 	return v, nil
 }
 
-// unreadable is the error for a text that is not of the type. The text of a json parameter
-// may be long: its error knows the place of the mistake.
+// unreadable returns the error for a text that is not of the type. For json, whose text may be long, the error
+// has the place of the mistake.
 func (s *scalar) unreadable(text string) error {
 	var syntax *json.SyntaxError
 	if s.kind != v1alpha1.JSON || !errors.As(json.Unmarshal([]byte(text), new(json.RawMessage)), &syntax) {
@@ -270,7 +270,7 @@ func (s *scalar) unreadable(text string) error {
 	}
 	at := int(syntax.Offset)
 	if at > 0 && !strings.HasPrefix(syntax.Error(), "unexpected end") {
-		at-- // the offset is behind the byte that does not fit
+		at-- // the offset is after the byte that does not fit
 	}
 	return &placedError{message: "must be " + s.allowed + ": " + show.Plain(syntax.Error()), at: at}
 }
@@ -283,7 +283,7 @@ type placedError struct {
 
 func (e *placedError) Error() string { return e.message }
 
-// shown returns a value for a message about err: around the mistake, if its place is known.
+// shown returns a value for a message about err: the part around the mistake if its place is known.
 func shown(value string, err error) string {
 	var placed *placedError
 	if errors.As(err, &placed) {
@@ -309,8 +309,7 @@ func (s *scalar) accepts(v any, text string) bool {
 	return slices.Contains(s.enum, v)
 }
 
-// fromManifest reads a value that the manifest gives as text, or in the type's
-// own JSON form.
+// fromManifest parses a value that the manifest has as text, or in the type's own JSON form.
 func (s *scalar) fromManifest(raw json.RawMessage) (any, error) {
 	v, err := rawjson.Decode(raw)
 	if err != nil {
@@ -336,7 +335,7 @@ func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
 	}
 	switch v := v.(type) {
 	case json.Number:
-		// YAML has dropped zeros from 1.10 by now, which matters for text only.
+		// YAML has already dropped zeros from 1.10, which matters only for text.
 		if scalarKinds[s.kind].pattern && !integerText.MatchString(v.String()) {
 			return "", fmt.Errorf("is the number %s to YAML; quote it", show.Plain(v.String()))
 		}
@@ -350,7 +349,7 @@ func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
 	return "", fmt.Errorf("must be %s; got %s", s.allowed, show.Kind(v))
 }
 
-// sample returns a value that the constraints allow, if one is easily found.
+// sample returns a value within the constraints, if one is easily found.
 func (s *scalar) sample() (any, bool) {
 	if len(s.enum) > 0 {
 		return s.enum[0], true
@@ -368,7 +367,7 @@ func (s *scalar) sample() (any, bool) {
 	return nil, false
 }
 
-// textOf writes a scalar as an annotation would have it.
+// textOf writes a scalar as an annotation has it.
 func textOf(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -10,28 +10,25 @@ import (
 // Template is the template that declares parameters.
 type Template struct {
 	Name string
-	// Required is set for a required template, whose parameters nobody sets by
-	// default.
+	// Required is set for a required template. By default no level may set its parameters.
 	Required bool
 	// Patterns counts the regular expressions.
 	Patterns *Patterns
 }
 
-// Report takes a mistake and its place in the manifest, which is nil for the
-// installer's values.
+// Report reports a mistake and its place in the manifest, which is nil for the installer's values.
 type Report func(at *manifest.Path, message string)
 
 // Set is the compiled parameters of one template. It is immutable.
 type Set struct {
 	name, prefix string
-	// namespaced: a tenant wrote the patterns.
+	// namespaced is set if a tenant wrote the patterns.
 	namespaced bool
 	parameters []*parameter
 }
 
-// Compile checks declarations, which stand at a place of the manifest, and fills in
-// their defaults. A declaration with a mistake is reported, and may be missing in the
-// set.
+// Compile checks the declarations at a place of the manifest, and sets their defaults. It reports a declaration
+// with a mistake, and may leave it out of the set.
 func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, report Report) *Set {
 	s := &Set{name: of.Name, prefix: v1alpha1.OfTemplate(of.Name), namespaced: of.Patterns.Namespaced}
 	suffixes := map[string]string{}
@@ -51,7 +48,7 @@ func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, repo
 	return s
 }
 
-// Declarations returns the declarations with defaults and setBy filled in.
+// Declarations returns the declarations with defaults and setBy set.
 func (s *Set) Declarations() []v1alpha1.Parameter {
 	var all []v1alpha1.Parameter
 	for _, p := range s.parameters {
@@ -69,7 +66,7 @@ func (s *Set) Names() []string {
 	return names
 }
 
-// Parameters returns the parameters as teams meet them.
+// Parameters returns the parameters, described for teams.
 func (s *Set) Parameters() []Parameter {
 	out := make([]Parameter, len(s.parameters))
 	for i, p := range s.parameters {

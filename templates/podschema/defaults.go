@@ -5,13 +5,11 @@ import (
 	"strings"
 )
 
-// fixed are the defaults that the API gives fields of a pod, and the zero
-// values of fields that it leaves out when it writes a pod, so that nobody can
-// tell whether an author wrote them. They are in k8s.io/kubernetes
-// (pkg/apis/core/v1/defaults.go and zz_generated.defaults.go), which cannot be
-// imported. Types are shared: what holds for containers holds for init
-// containers, for one probe for all. testdata/defaults has what each supported
-// version's own code does, and the tests hold this table against it.
+// fixed has the API's defaults for fields of a pod, and the zero values of fields that the API omits when it
+// writes a pod. Both look the same as an absent field. They come from k8s.io/kubernetes
+// (pkg/apis/core/v1/defaults.go and zz_generated.defaults.go), which cannot be imported. Types are shared: an
+// entry for containers holds for init containers, too, and an entry for one probe for all. Tests compare the
+// table with testdata/defaults, which the code of each supported Kubernetes version wrote.
 var fixed = map[string]any{
 	"spec.dnsPolicy":                     "ClusterFirst",
 	"spec.restartPolicy":                 "Always",
@@ -92,8 +90,8 @@ var derived = map[string]func(object map[string]any) any{
 	"spec.volumes[].emptyDir":           onlySource,
 }
 
-// giveDefault gives a field its default.
-func giveDefault(pod *Type, path string, value func(object map[string]any) any) {
+// setDefault sets the default of a field.
+func setDefault(pod *Type, path string, value func(object map[string]any) any) {
 	object, name := fieldAt(pod, path)
 	if object.means.defaults == nil {
 		object.means.defaults = map[string]func(map[string]any) any{}
@@ -103,13 +101,12 @@ func giveDefault(pod *Type, path string, value func(object map[string]any) any) 
 
 // fieldAt returns the object and the name of the field at a path of the schema.
 func fieldAt(pod *Type, path string) (object *Type, name string) {
-	typeAt(pod, path) // panics if there is none
+	typeAt(pod, path) // panics for an unknown path
 	i := strings.LastIndexByte(path, '.')
 	return typeAt(pod, path[:i]), path[i+1:]
 }
 
-// WithDefaults returns a pod with the API's defaults in the fields that its author left out, as
-// webhooks get it. The pod itself stays as it is.
+// WithDefaults returns a copy of a pod with the API's defaults in absent fields, as webhooks get it.
 func WithDefaults(pod map[string]any) map[string]any {
 	filled, _ := withDefaults(Pod(), pod).(map[string]any)
 	return filled
@@ -147,20 +144,18 @@ func withDefaults(t *Type, v any) any {
 	return v
 }
 
-// IsDefault reports whether object, of type t, holds in a field that is there
-// what the API would put there, or what it does not tell from absent.
+// IsDefault reports whether the object's field has the API's default, or a value that equals its absence.
 func IsDefault(t *Type, name string, object map[string]any) bool {
 	return WouldBeDefault(t, object, name, object[name])
 }
 
-// WouldBeDefault reports whether value in that field of the object would say what
-// its absence says.
+// WouldBeDefault reports whether that value in the object's field would equal the field's absence.
 func WouldBeDefault(t *Type, object map[string]any, name string, value any) bool {
 	ft := t.Child(name)
 	if t == nil || ft == nil || t.Kind() == Map {
 		return false
 	}
-	// No default depends on the field itself.
+	// A default never depends on its own field.
 	if d, ok := t.means.defaults[name]; ok {
 		if want := d(object); want != nil && Equal(ft, want, value) {
 			return true
@@ -169,11 +164,11 @@ func WouldBeDefault(t *Type, object map[string]any, name string, value any) bool
 	return IsEmpty(ft, name, value)
 }
 
-// IsEmpty reports whether the API drops the value when it writes a pod.
+// IsEmpty reports whether the API omits the value when it writes a pod.
 func IsEmpty(t *Type, name string, value any) bool {
 	switch v := value.(type) {
 	case string:
-		// No class is a decision: the default class is not to be used.
+		// An empty class is a value: it means no default class.
 		return v == "" && name != "storageClassName"
 	case []any:
 		return len(v) == 0 && t.Kind() == List
@@ -184,7 +179,7 @@ func IsEmpty(t *Type, name string, value any) bool {
 	}
 }
 
-// pullPolicy is Always for the tag latest, given or implied.
+// pullPolicy returns Always for the tag latest, explicit or implied.
 func pullPolicy(image any) any {
 	name, _ := image.(string)
 	name, _, digest := strings.Cut(name, "@")
@@ -200,7 +195,7 @@ func pullPolicy(image any) any {
 	return "IfNotPresent"
 }
 
-// onlySource is the source of a volume that names none.
+// onlySource returns the source of a volume that has none.
 func onlySource(volume map[string]any) any {
 	for name, source := range volume {
 		if name != "name" && name != "emptyDir" && source != nil {

@@ -5,12 +5,11 @@ import (
 	"hash/fnv"
 )
 
-// digestLength is how many letters a digest has.
+// digestLength is the number of letters of a digest.
 const digestLength = 16
 
-// Digest returns the digest of a value of type t: 16 hex digits, the same for all values that are
-// [Equal]. It tells a value that somebody changed from the value as it was written, and proves
-// nothing.
+// Digest returns the digest of a value of type t: 16 hex digits, the same for all values that are [Equal]. It
+// detects changes of a value, and proves nothing.
 func Digest(t *Type, v any) string {
 	buffer := spare.Get().(*[]byte)
 	defer spare.Put(buffer)

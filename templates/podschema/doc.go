@@ -1,12 +1,10 @@
-// Package podschema is the shape of a pod as the Kubernetes API itself declares
-// it: which fields there are, what type each has, and which lists are keyed by
-// what.
+// Package podschema has the schema of a pod as the Kubernetes API declares it: its fields, their types, and the
+// keys of its lists.
 //
-// It comes from the structured-merge schema that client-go's apply
-// configurations carry, the one that server-side apply uses, so that no table
-// of fields or merge keys is written by hand here: pod.json is the pod's part of
-// it, written by a test and held to it. Unlike the older
-// patchMergeKey tags it knows that a port's key is its number and its protocol.
+// The schema is the structured-merge schema of client-go's apply configurations, which server-side apply uses.
+// So there is no hand-written table of fields or merge keys: a test writes the pod's part of the schema to
+// pod.json and compares it. Unlike the older patchMergeKey tags, the schema knows that a port's key is its
+// number and its protocol.
 //
 // In: nothing. Out: [Pod], a tree of [Type]. It imports no client. Its tests import
 // client-go's apply configurations and the structured-merge schema.

@@ -20,7 +20,7 @@ func Equal(t *Type, a, b any) bool {
 			return true
 		}
 	case string:
-		// Texts may differ and mean the same if they may be quantities.
+		// Different texts can be equal quantities.
 		if b, ok := b.(string); ok && (a == b || t != nil && t.Kind() == Scalar && t.Scalar() != Untyped) {
 			return a == b
 		}
@@ -33,13 +33,13 @@ func Equal(t *Type, a, b any) bool {
 	return bytes.Equal((*buffer)[:end], (*buffer)[end:])
 }
 
-// spare has buffers for text that is compared and forgotten.
+// spare has buffers for the texts of comparisons.
 var spare = sync.Pool{New: func() any { return new([]byte) }}
 
 // Canonical returns JSON text that is the same for all values that are [Equal].
 func Canonical(t *Type, v any) string { return string(AppendCanonical(nil, t, v)) }
 
-// AppendCanonical appends what [Canonical] returns.
+// AppendCanonical appends the result of [Canonical].
 func AppendCanonical(b []byte, t *Type, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:
@@ -52,8 +52,7 @@ func AppendCanonical(b []byte, t *Type, v any) []byte {
 }
 
 func appendScalar(b []byte, t *Type, v any) []byte {
-	// A port may be a name or a number, and "80" is not 80; every other scalar
-	// that may be either is a quantity or a time.
+	// A port is a name or a number, and "80" is not 80. Any other scalar of two types is a quantity or a time.
 	if t != nil && t.Kind() == Scalar && t.Scalar() == Untyped && !t.means.intOrString {
 		if q, ok := Quantity(v); ok {
 			return append(b, q...)

@@ -1,9 +1,8 @@
 package podschema
 
-// Gathered has lists, by their paths, that the API declares atomic, but whose items are
-// independent of each other and of their order, so that absent ones are appended,
-// with what names an item ("": all of it). Options and sysctls have a name: two of
-// one name contradict each other.
+// Gathered has paths of lists that the API declares atomic, although their items do not depend on each other or
+// on their order. The merge appends absent items to them. Each path has the field that identifies an item, ""
+// for the whole item. Two options or sysctls of one name contradict each other.
 var Gathered = map[string]string{
 	"spec.tolerations":                                    "",
 	"spec.containers[].envFrom":                           "",

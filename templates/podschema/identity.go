@@ -7,26 +7,25 @@ import (
 	"strings"
 )
 
-// meaning is what the schema does not say about a type.
+// meaning has the facts about a type that the schema lacks.
 type meaning struct {
-	// container, resources and intOrString tell three types: a container of a pod, what it asks
-	// for, and a port that is a number or a name.
+	// container, resources and intOrString mark three types: a container of a pod, its resources, and a port
+	// that is a number or a name.
 	container, resources, intOrString bool
-	// value: it is compared and replaced as a whole.
+	// value is set for a type that is compared and replaced as a whole.
 	value bool
-	// gathers: it is one of the [Gathered] lists. Keys has the field that names an item, and is
-	// nil where all of the item does.
+	// gathers is set for a [Gathered] list. keys has the field that identifies an item, or is nil if the whole
+	// item does.
 	gathers bool
 	keys    []Key
-	// unions are the fields of which at most one may be set.
+	// unions are fields that exclude each other.
 	unions []string
-	// defaults are those of the fields that have one, for the object around the field.
+	// defaults has the default of each field, computed from the object around it.
 	defaults map[string]func(object map[string]any) any
 }
 
-// Parts of these make no sense beside parts of another one: an environment
-// variable has a value or a source, a volume has one source, a profile has a
-// type and the name that goes with it.
+// Objects whose parts depend on each other: an environment variable has a value or a source, a volume has one
+// source, a profile has a type and a name for it.
 var valuePaths = []string{
 	"spec.containers[].env[]",
 	"spec.containers[].volumeMounts[]",
@@ -37,15 +36,14 @@ var valuePaths = []string{
 	"spec.securityContext.appArmorProfile",
 }
 
-// Objects of which at most one of some fields may be set. The schema that
-// client-go carries does not say so.
+// Objects with fields that exclude each other. The schema of client-go lacks this.
 var unionPaths = map[string][]string{
 	"spec.containers[].livenessProbe":       {"exec", "grpc", "httpGet", "tcpSocket"},
 	"spec.containers[].lifecycle.postStart": {"exec", "httpGet", "sleep", "tcpSocket"},
 }
 
-// giveMeaning gives each type of a pod its meaning.
-func giveMeaning(pod *Type) {
+// setMeanings sets the meaning of each type of a pod.
+func setMeanings(pod *Type) {
 	typeAt(pod, "spec.containers[]").means.container = true
 	typeAt(pod, "spec.containers[].resources").means.resources = true
 	typeAt(pod, "spec.containers[].livenessProbe.httpGet.port").means.intOrString = true
@@ -62,16 +60,15 @@ func giveMeaning(pod *Type) {
 		typeAt(pod, path).means.unions = fields
 	}
 	for path, value := range fixed {
-		giveDefault(pod, path, func(map[string]any) any { return value })
+		setDefault(pod, path, func(map[string]any) any { return value })
 	}
 	for path, value := range derived {
-		giveDefault(pod, path, value)
+		setDefault(pod, path, value)
 	}
 }
 
-// At returns the type at a path of the schema such as spec.containers[].env[].
-// It panics for a path that the schema does not have: the path is a constant of
-// the program.
+// At returns the type at a path of the schema, such as spec.containers[].env[]. It panics for an unknown path,
+// because paths are constants of the program.
 func At(path string) *Type { return typeAt(Pod(), path) }
 
 func typeAt(t *Type, path string) *Type {
@@ -88,8 +85,8 @@ func typeAt(t *Type, path string) *Type {
 	return t
 }
 
-// Child returns the type of an object's field or of a map's value. It is nil
-// where t is nil and for fields that this build's schema does not know.
+// Child returns the type of an object's field or of a map's value. It returns nil for a nil t and for an
+// unknown field.
 func (t *Type) Child(name string) *Type {
 	if t == nil {
 		return nil
@@ -100,8 +97,8 @@ func (t *Type) Child(name string) *Type {
 	return t.fields[name]
 }
 
-// Unions returns the fields of t of which at most one may be set, such as the
-// handlers of a probe. The caller must not change the slice.
+// Unions returns the fields of t that exclude each other, such as the handlers of a probe. The caller must not
+// change the slice.
 func (t *Type) Unions() []string {
 	if t == nil {
 		return nil
@@ -113,8 +110,8 @@ func (t *Type) Unions() []string {
 // initContainers.
 func (t *Type) IsContainer() bool { return t != nil && t.means.container }
 
-// IsValue reports whether a value of type t is compared and replaced as a
-// whole. Fields that this build does not know are.
+// IsValue reports whether a value of type t is compared and replaced as a whole. It reports true for an unknown
+// type.
 func (t *Type) IsValue() bool {
 	if t == nil || t.means.value {
 		return true
@@ -132,18 +129,19 @@ func (t *Type) IsValue() bool {
 	}
 }
 
-// IsOneAddition reports whether t, where a pod has none, is added as one value
-// rather than as the sum of its parts: values, and objects with a union.
+// IsOneAddition reports whether a value of type t is added to a pod as one value, and not field by field: a
+// value, or an object with a union.
 func (t *Type) IsOneAddition() bool { return t.IsValue() || t.means.unions != nil }
 
-// Identity says how the items of a list are told apart: by key fields, or, in a
-// set, by their whole value.
+// Identity has the way in which the items of a list are identified: by key fields, or in a set by their whole
+// value.
 type Identity struct {
 	Keys []Key
 	Elem *Type
 }
 
-// Identity reports false for everything but lists whose items are told apart.
+// Identity returns the identity of a list's items. It reports false for any other type, and for a list without
+// it.
 func (t *Type) Identity() (Identity, bool) {
 	if t == nil || t.kind != List {
 		return Identity{}, false
@@ -154,13 +152,12 @@ func (t *Type) Identity() (Identity, bool) {
 	return Identity{Keys: t.keys, Elem: t.elem}, len(t.keys) > 0
 }
 
-// Set reports whether no fields name the items, but their values.
+// Set reports whether items are identified by their values.
 func (id Identity) Set() bool { return len(id.Keys) == 0 }
 
-// Key returns the name of an item among the items of its list, and false if it
-// has none: a nameless or malformed item is never matched and never changed.
-// Keys are name=web; containerPort=53,protocol=UDP; and for an item of a set
-// "=" and its canonical JSON.
+// Key returns the key of an item in its list: name=web; containerPort=53,protocol=UDP; and in a set "=" and the
+// item's canonical JSON. It reports false for an item without a name or with a wrong shape, which is never
+// matched and never changed.
 func (id Identity) Key(item any) (string, bool) {
 	if id.Set() {
 		return "=" + Canonical(id.Elem, item), true
@@ -172,7 +169,7 @@ func (id Identity) Key(item any) (string, bool) {
 	return id.KeyOf(object)
 }
 
-// KeyOf is [Identity.Key] for an item of a list with key fields, which may have no others.
+// KeyOf is [Identity.Key] for an item that has only the key fields.
 func (id Identity) KeyOf(fields map[string]any) (string, bool) {
 	var room [64]byte
 	key, ok := id.appendFields(room[:0], fields)
@@ -182,8 +179,7 @@ func (id Identity) KeyOf(fields map[string]any) (string, bool) {
 	return string(key), true
 }
 
-// AppendKey appends the item's [Identity.Key] to b. It appends something of no use
-// where it reports false.
+// AppendKey appends the item's [Identity.Key] to b. If it reports false, the appended bytes are meaningless.
 func (id Identity) AppendKey(b []byte, item any) ([]byte, bool) {
 	if id.Set() {
 		return AppendCanonical(append(b, '='), id.Elem, item), true
@@ -214,10 +210,8 @@ func (id Identity) appendFields(b []byte, object map[string]any) ([]byte, bool) 
 	return b, true
 }
 
-// IndexIn returns the index of the item that each of the keys means in a list. An
-// author may have an item twice, as environments do. Then the key means the last
-// one, which is the one that counts. The cost is one walk over the list, and memory
-// for the keys alone.
+// IndexIn returns the index in a list of the item with each key. Authors may repeat an item, as in
+// environments: the last one counts. IndexIn walks the list once, and needs memory for the keys alone.
 func IndexIn[V any](id Identity, items []any, keys map[string]V) map[string]int {
 	if len(keys) == 0 {
 		return nil
@@ -250,10 +244,10 @@ func KeysIn[V any](id Identity, items []any, keys map[string]V) iter.Seq2[int, s
 	}
 }
 
-// commaEscaper keeps the values of a key with several fields apart.
+// commaEscaper separates the values of a key with several fields.
 var commaEscaper = strings.NewReplacer("~", "~0", ",", "~2")
 
-// Value returns the value that an item has of the field, or what its absence stands for.
+// Value returns the item's value of the field, or the default of an absent field.
 func (k Key) Value(item map[string]any) any {
 	if v := item[k.Name]; v != nil {
 		return v
@@ -272,9 +266,8 @@ func keyText(v any) (string, bool) {
 	}
 }
 
-// IsWhole reports whether objects of type t are compared and replaced as one
-// value: the API declares the struct atomic, or its parts make no sense beside
-// parts of another. It is false for types that this build does not know (nil).
+// IsWhole reports whether objects of type t are compared and replaced as one value: the API declares the struct
+// atomic, or its parts depend on each other. It reports false for an unknown type (nil).
 func (t *Type) IsWhole() bool {
 	return t != nil && (t.kind == Struct && t.atomic || t.means.value)
 }

@@ -23,6 +23,6 @@ func DecodeObject(text []byte, without ...string) (map[string]any, error) {
 	return object, nil
 }
 
-// Encode returns the JSON text of a value, without escapes for HTML, the fields of objects in
-// order. It panics for what is no JSON.
+// Encode returns the JSON text of a value, without escapes for HTML, and with sorted fields. It panics if the
+// value is not JSON.
 func Encode(v any) []byte { return rawjson.Append(nil, v) }

@@ -8,9 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// canonicalNumber spells a JSON number in the one way that all spellings of the
-// same value share, without ever expanding its exponent: 80, 80.0 and 8e1 are
-// "80". Text that is not a number comes back as it is.
+// canonicalNumber returns the same text for all spellings of a JSON number, without expanding its exponent: 80,
+// 80.0 and 8e1 become "80". It returns any other text as it is.
 func canonicalNumber(text string) string {
 	mantissa, exponent := text, int64(0)
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
@@ -39,13 +38,12 @@ func canonicalNumber(text string) string {
 	return sign + significant + "e" + strconv.FormatInt(exponent, 10)
 }
 
-// maxQuantityText bounds what is parsed as a quantity: a longer text is none
-// that anybody means, and parsing has a price.
+// maxQuantityText bounds the text that is parsed as a quantity. No real quantity is longer, and parsing is
+// expensive.
 const maxQuantityText = 40
 
-// Quantity spells a quantity, written as text or as a number, as the
-// number of its units: "1000m", "1" and 1 are "1", 64Mi is "67108864". It
-// reports false for what is not a quantity.
+// Quantity writes a quantity, given as text or as a number, as a plain number: "1000m", "1" and 1 become "1",
+// 64Mi becomes "67108864". It reports false if v is no quantity.
 func Quantity(v any) (string, bool) {
 	q, ok := ParseQuantity(v)
 	if !ok {
@@ -54,8 +52,8 @@ func Quantity(v any) (string, bool) {
 	return canonicalNumber(q.AsDec().String()), true
 }
 
-// ParseQuantity reads a quantity that is written as text or as a number, and keeps its form:
-// 64Mi is written as 64Mi again.
+// ParseQuantity parses a quantity, given as text or as a number, and keeps its form: 64Mi is written as 64Mi
+// again.
 func ParseQuantity(v any) (resource.Quantity, bool) {
 	var text string
 	switch v := v.(type) {
@@ -73,8 +71,8 @@ func ParseQuantity(v any) (resource.Quantity, bool) {
 	return q, err == nil
 }
 
-// hugeExponent reports whether text is a number in scientific notation that is
-// too far from one to be compared cheaply.
+// hugeExponent reports whether a text is a number in scientific notation that is too large or too small for a
+// cheap comparison.
 func hugeExponent(text string) bool {
 	i := strings.IndexAny(text, "eE")
 	if i < 0 || i == len(text)-1 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Path is a keyed path: a place in a pod that stays the same when a list gets more items. It is
-// immutable. Nil is the pod itself.
+// Path is a keyed path: it leads to the same place of a pod when a list gets more items. It is immutable. Nil
+// is the pod itself.
 type Path struct {
 	parent *Path
 	// name is a field, the key of a map, or the [Identity.Key] of an item.
@@ -25,7 +25,7 @@ func (p *Path) Key(key string) *Path { return &Path{p, key, true} }
 // In returns the place of an object's field, or of a map's value, by the type of the object.
 func (p *Path) In(t *Type, name string) *Path { return &Path{p, name, t == nil || t.Kind() == Map} }
 
-// Parent returns the place around p.
+// Parent returns the path around p.
 func (p *Path) Parent() *Path { return p.parent }
 
 // Name returns the last segment.
@@ -41,7 +41,7 @@ func (p *Path) Segments() []string {
 	return all
 }
 
-// Is reports whether p is the place of these segments.
+// Is reports whether p has these segments.
 func (p *Path) Is(segments ...string) bool {
 	for _, name := range slices.Backward(segments) {
 		if p == nil || p.name != name {
@@ -55,8 +55,8 @@ func (p *Path) Is(segments ...string) bool {
 // Readable writes the path as [Readable] does.
 func (p *Path) Readable() string { return Readable(p.Segments()) }
 
-// String writes the path as a record has it: fields with dots, keys in brackets, in which ~0 stands
-// for ~ and ~1 for ]. The key of an item of a set is a digest. [ParsePath] reads it.
+// String writes the path for a record: fields with dots, and keys in brackets, in which ~0 means ~ and ~1 means
+// ]. The key of an item of a set is a digest. [ParsePath] parses it.
 func (p *Path) String() string {
 	var b strings.Builder
 	p.write(&b)
@@ -83,8 +83,8 @@ func (p *Path) write(b *strings.Builder) {
 	}
 }
 
-// RecordKey returns a key as paths in records have it. The key of an item of a set is all of the item;
-// a digest of it stands for it.
+// RecordKey returns a key as it is in the paths of records. The key of an item of a set, which is the whole
+// item, becomes a digest.
 func RecordKey(key string) string {
 	if text, ok := strings.CutPrefix(key, "="); ok && len(text) > digestLength {
 		return "=" + digestOf([]byte(text))
@@ -92,10 +92,10 @@ func RecordKey(key string) string {
 	return key
 }
 
-// maxDepth is how many segments a path may have: more than any place of a pod.
+// maxDepth bounds the segments of a path. No place of a pod has more.
 const maxDepth = 64
 
-// ParsePath reads what [Path.String] writes.
+// ParsePath parses the result of [Path.String].
 func ParsePath(text string) (*Path, error) {
 	var p *Path
 	for depth, rest := 0, text; rest != ""; depth++ {
@@ -132,7 +132,7 @@ func ParsePath(text string) (*Path, error) {
 	return p, nil
 }
 
-// LookUp returns what a pod has at a keyed path, nil for nothing.
+// LookUp returns the pod's value at a keyed path, nil for none.
 func LookUp(pod map[string]any, path []string) any {
 	t, v := Pod(), any(pod)
 	for _, segment := range path {

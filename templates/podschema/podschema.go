@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Kind tells what a JSON value of a [Type] looks like.
+// Kind is the form of the JSON values of a [Type].
 type Kind int
 
 const (
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"scalar", "object", "map", "list"}[k]
 }
 
-// ScalarType is what a scalar may hold.
+// ScalarType is the type of a scalar.
 type ScalarType string
 
 const (
@@ -46,8 +46,8 @@ const (
 // Key is one field of a keyed list's merge key.
 type Key struct {
 	Name string `json:"name"`
-	// Default is the value that an item without the field has: a port's protocol
-	// is TCP when absent. It is nil or "" where the field must be there.
+	// Default is the value of an absent field: a port's protocol is TCP. It is nil or "" if the field is
+	// required.
 	Default any `json:"default"`
 }
 
@@ -64,13 +64,13 @@ type Type struct {
 	means  meaning
 }
 
-// Kind returns what a value of this type looks like.
+// Kind returns the form of the values of this type.
 func (t *Type) Kind() Kind { return t.kind }
 
-// Scalar returns what a value of kind [Scalar] may hold.
+// Scalar returns the scalar type of a type of kind [Scalar].
 func (t *Type) Scalar() ScalarType { return t.scalar }
 
-// Field returns the type of a [Struct]'s field, and whether it has that field.
+// Field returns the type of a [Struct]'s field. It reports false for an unknown field.
 func (t *Type) Field(name string) (*Type, bool) {
 	f, ok := t.fields[name]
 	return f, ok
@@ -83,17 +83,16 @@ func (t *Type) FieldNames() []string { return t.names }
 // Elem returns the type of a [Map]'s values or a [List]'s items.
 func (t *Type) Elem() *Type { return t.elem }
 
-// Keys returns the fields that tell one item of a keyed [List] from another,
-// and nil for every other type. The caller must not change the slice.
+// Keys returns the key fields of a keyed [List], nil for any other type. The caller must not change the slice.
 func (t *Type) Keys() []Key { return t.keys }
 
-// Set reports whether a [List] holds scalars that are each there at most once.
+// Set reports whether a [List] has unique scalars as its items.
 func (t *Type) Set() bool { return t.set }
 
 // Atomic reports whether the API treats a list or object as one value.
 func (t *Type) Atomic() bool { return t.atomic }
 
-// Words names what a value of this type is, for messages.
+// Words describes a value of this type in words, for messages.
 func (t *Type) Words() string {
 	switch t.kind {
 	case Struct, Map:
@@ -127,11 +126,11 @@ var pod = sync.OnceValue(func() *Type {
 	if err != nil {
 		panic(fmt.Sprintf("podschema: reading the embedded schema of a pod: %v", err))
 	}
-	giveMeaning(types[0])
+	setMeanings(types[0])
 	return types[0]
 })
 
-// stored is a type in [podTypes]. It refers to others by their place in the list.
+// stored is a type in [podTypes]. It refers to others by their index.
 type stored struct {
 	Kind   Kind           `json:"kind"`
 	Scalar ScalarType     `json:"scalar,omitempty"`
@@ -142,7 +141,7 @@ type stored struct {
 	Atomic bool           `json:"atomic,omitempty"`
 }
 
-// readTypes reads what the test of this file writes.
+// readTypes reads the file that this package's test writes.
 func readTypes(data []byte) ([]*Type, error) {
 	var all []stored
 	if err := json.Unmarshal(data, &all); err != nil {

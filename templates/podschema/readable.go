@@ -33,8 +33,7 @@ func plain(s string) bool {
 	})
 }
 
-// Show renders a value for a message: JSON, short enough for a message that
-// names several.
+// Show writes a value for a message as JSON, cut to a length of which several fit.
 func Show(v any) string { return Clip(string(Encode(v))) }
 
 const maxShown = 80

@@ -8,11 +8,11 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// DerivedRequests are the requests of a pod as a whole that the API server makes
-// where the pod sets none: those of its containers, or else the pod's limit. Only a pod
-// with limits or requests of its own gets any. Up to Kubernetes 1.36 it has to be limits,
-// and webhooks see what was derived; from 1.37 on it is derived after them (feature gate
-// PodLevelResourcesFixDefaulting). Keys says of which resources they are wanted.
+// DerivedRequests returns the requests that the API server derives for a pod as a whole if it sets none: the
+// sum of its containers' requests, or else the pod's limits. It derives them only for a pod with limits or
+// requests of its own. Up to Kubernetes 1.36 only limits count, and webhooks see the derived requests; from
+// 1.37 on the API server derives them after webhooks (feature gate PodLevelResourcesFixDefaulting). Keys
+// selects the resources.
 func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resource.Quantity {
 	limits := ObjectOf(ObjectOf(spec["resources"])["limits"])
 	if len(limits)+len(ObjectOf(ObjectOf(spec["resources"])["requests"])) == 0 {
@@ -30,10 +30,9 @@ func DerivedRequests(spec map[string]any, keys map[string]bool) map[string]resou
 	return derived
 }
 
-// DerivedLimits are the limits of a pod as a whole that the API server makes from
-// Kubernetes 1.37 on where the pod sets none: those of its containers if all of them
-// have one, or the pod's request where that is more. Huge pages need one container that
-// has a limit; they are derived by 1.36, too.
+// DerivedLimits returns the limits that the API server from Kubernetes 1.37 on derives for a pod as a whole if
+// it sets none: the sum of its containers' limits if all of them have one, or the pod's request if that is
+// larger. Huge pages need one container with a limit; 1.36 derives them, too.
 func DerivedLimits(spec map[string]any) map[string]resource.Quantity {
 	limits, requests := ObjectOf(ObjectOf(spec["resources"])["limits"]), ObjectOf(ObjectOf(spec["resources"])["requests"])
 	if len(limits)+len(requests) == 0 {
@@ -78,21 +77,19 @@ func IsPodResource(key string) bool {
 	return resourcehelper.IsSupportedPodLevelResource(corev1.ResourceName(key))
 }
 
-// Huge pages cannot be overcommitted: what is requested of them is the limit.
+// Huge pages cannot be overcommitted: their request is their limit.
 func isHugePages(key string) bool {
 	return strings.HasPrefix(key, corev1.ResourceHugePagesPrefix)
 }
 
-// ContainerRequests is what the containers of a pod's spec request of each
-// resource, as the API server sums it up: app containers and sidecars together, or more
-// if an init container does (KEP-753). A limit stands for the request that is absent.
-// Resources that no container requests are not in it.
+// ContainerRequests returns the requests of a pod's containers for each resource, as the API server sums them
+// up: app containers and sidecars together, or more if an init container requests more (KEP-753). An absent
+// request equals the limit. The result lacks resources that no container requests.
 func ContainerRequests(spec map[string]any) map[string]resource.Quantity {
 	return sumOf(spec, Requested)
 }
 
-// ContainerLimits is the same of limits. A request stands for the limit that is absent:
-// a container is not held to less than it requests.
+// ContainerLimits is [ContainerRequests] for limits. An absent limit equals the request.
 func ContainerLimits(spec map[string]any) map[string]resource.Quantity { return sumOf(spec, Limited) }
 
 func sumOf(spec map[string]any, of func(container map[string]any) corev1.ResourceList) map[string]resource.Quantity {
@@ -109,8 +106,8 @@ func sumOf(spec map[string]any, of func(container map[string]any) corev1.Resourc
 	return sums
 }
 
-// Containers returns what counts for the resources of a pod of one of its lists of containers. The
-// error is that of resources.
+// Containers returns the parts of a list of containers that count for a pod's resources. It returns the error
+// of resources.
 func Containers(list any, resources func(container map[string]any) (corev1.ResourceRequirements, error)) ([]corev1.Container, error) {
 	always := corev1.ContainerRestartPolicyAlways
 	var containers []corev1.Container
@@ -128,14 +125,13 @@ func Containers(list any, resources func(container map[string]any) (corev1.Resou
 	return containers, nil
 }
 
-// Requested returns what a container requests of each resource. A limit stands for the
-// request that is absent.
+// Requested returns the requests of a container for each resource. An absent request equals the limit.
 func Requested(container map[string]any) corev1.ResourceList {
 	resources := ObjectOf(container["resources"])
 	return either(ObjectOf(resources["requests"]), ObjectOf(resources["limits"]))
 }
 
-// Limited returns the limits of a container. A request stands for the limit that is absent.
+// Limited returns the limits of a container. An absent limit equals the request.
 func Limited(container map[string]any) corev1.ResourceList {
 	resources := ObjectOf(container["resources"])
 	return either(ObjectOf(resources["limits"]), ObjectOf(resources["requests"]))

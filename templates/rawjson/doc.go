@@ -1,5 +1,4 @@
-// Package rawjson decodes and encodes JSON of which nothing may be lost: numbers keep all
-// their digits.
+// Package rawjson decodes and encodes JSON without loss: numbers keep all their digits.
 //
 // In: JSON text, or decoded values: map[string]any, []any, string, json.Number, bool and nil.
 // Out: the same, the other way round. [List] reads lists of the API item by item.

@@ -11,10 +11,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Decode decodes one JSON value into maps, slices, strings, booleans, nil, and
-// [json.Number]s, which keep all digits. It treats duplicate names, case and invalid UTF-8 as
-// kube-apiserver does: the last of several counts, names differ in case, and what is not
-// UTF-8 is replaced.
+// Decode decodes one JSON value into maps, slices, strings, booleans, nil, and [json.Number]s, which keep all
+// digits. It treats three cases as kube-apiserver does: the last of several equal names counts, names are
+// case-sensitive, and invalid UTF-8 is replaced.
 func Decode(text []byte) (any, error) { return DecodeWithout(text) }
 
 // DecodeWithout is [Decode] without the value at a path of fields.
@@ -30,7 +29,7 @@ func DecodeWithout(text []byte, path ...string) (any, error) {
 	return v, nil
 }
 
-// value decodes the next value, which is of the given kind, without what is at a path in it.
+// value decodes the next value, which is of the given kind. It skips the value at the path without.
 func value(d *jsontext.Decoder, kind jsontext.Kind, without []string) (any, error) {
 	switch kind {
 	case '{':
@@ -97,8 +96,8 @@ func array(d *jsontext.Decoder) (any, error) {
 	return items, err
 }
 
-// Append appends the JSON text of a value, without escapes for HTML, the fields of objects
-// in order. It panics for what is no JSON.
+// Append appends the JSON text of a value, without escapes for HTML, and with sorted fields. It panics if the
+// value is not JSON.
 func Append(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case nil:
@@ -137,7 +136,7 @@ func Append(b []byte, value any) []byte {
 	return append(b, text...)
 }
 
-// AppendText appends a text as JSON. What is not UTF-8 is replaced.
+// AppendText appends a text as JSON. It replaces invalid UTF-8.
 func AppendText(b []byte, s string) []byte {
 	before, start := len(b), 0
 	b = append(b, '"')

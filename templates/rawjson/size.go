@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// What the Go runtime allocates for a value that is decoded into an interface, in bytes on a 64-bit machine.
-// TestAnEstimateIsNeverLessThanWhatDecodingTakes holds these figures against the runtime.
+// The memory that the Go runtime allocates for a decoded value, in bytes on a 64-bit machine.
+// TestAnEstimateIsNeverLessThanWhatDecodingTakes compares these figures with the runtime.
 const (
 	mapSize    = 48
 	mapGroup   = 288 // eight entries
@@ -18,20 +18,20 @@ const (
 	rounding   = 8 // of a short text, besides an eighth
 )
 
-// mostPerByte is the most memory that a decoded value takes for each byte of its text: objects in objects, with one
-// name each, take most.
+// mostPerByte bounds the memory of a decoded value for each byte of its text: nested objects with one name each
+// need most.
 const mostPerByte = 96
 
-// MaxSize returns how many bytes of memory a text of so many bytes may take once it is decoded, whatever it says.
+// MaxSize returns the most memory, in bytes, that any text of that length needs once it is decoded.
 func MaxSize(length int) int64 { return mostPerByte * int64(length) }
 
-// Exceeds reports whether a text takes more than so many bytes of memory once it is decoded. It decodes nothing, and
-// does not look at a text that is too short to. Of a text that is not valid it says nothing.
+// Exceeds reports whether a text needs more than that many bytes of memory once it is decoded. It does not
+// decode the text, and does not read one that is too short. Its result is meaningless for invalid JSON.
 func Exceeds(text []byte, most int64) bool {
 	return MaxSize(len(text)) > most && decodedSize(text) > most
 }
 
-// decodedSize estimates how many bytes the values of a text take once they are decoded.
+// decodedSize estimates the memory of a decoded text.
 func decodedSize(text []byte) (size int64) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
@@ -70,7 +70,7 @@ func isOpen(kind jsontext.Kind) int {
 	return 0
 }
 
-// entrySize is what the entry of an object takes that comes after n others.
+// entrySize returns the memory for one more entry of an object with n entries.
 func entrySize(n int64) int64 {
 	switch {
 	case n == 0:

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// The most code points that a message holds of a value, and of another message.
+// The bounds on the code points of a value in a message, and of a quoted message.
 const (
 	MaxValue   = 100
 	maxMessage = 400
@@ -17,11 +17,11 @@ const (
 // Value returns a value for a message: quoted, control characters escaped, and cut.
 func Value(s string) string { return strconv.Quote(cut(s, MaxValue)) }
 
-// mark stands before the place in a text that a message is about.
+// mark marks a position in a text.
 const mark = ">>>"
 
-// Marked returns a text for a message, or the part of a long one around offset, quoted and
-// with a mark at that byte.
+// Marked returns a text for a message, or the part of a long one around offset, quoted and with a mark at that
+// byte.
 func Marked(text string, offset int) string {
 	before, after := []rune(text[:offset]), []rune(text[offset:])
 	const around = MaxValue / 2
@@ -38,8 +38,8 @@ func Marked(text string, offset int) string {
 // Plain returns a message without control characters, and cut.
 func Plain(s string) string { return Printable(cut(s, maxMessage)) }
 
-// Printable returns a text in which everything is escaped that a terminal does not show as a
-// character: control characters, and marks that change the order of the text around them.
+// Printable escapes the characters of a text that a terminal does not show: control characters, and marks that
+// change the order of the text around them.
 func Printable(s string) string {
 	if isPrintable(s) {
 		return s
@@ -71,11 +71,10 @@ func cut(s string, runes int) string {
 	return string([]rune(s)[:runes]) + "…"
 }
 
-// Some joins the first names of a list, most of them, and says how many more there are:
-// "a, b and 4 more".
+// Some joins the first names of a list, at most so many, and counts the others: "a, b and 4 more".
 func Some(names []string, most int) string { return SomeOf(names, most, len(names)) }
 
-// SomeOf is [Some] for the names that are known of total.
+// SomeOf is [Some] for the known names of a total.
 func SomeOf(names []string, most, total int) string {
 	names = names[:min(most, len(names))]
 	text := strings.Join(names, ", ")
@@ -85,7 +84,7 @@ func SomeOf(names []string, most, total int) string {
 	return text
 }
 
-// Kind names the kind of a JSON value.
+// Kind describes the kind of a JSON value in words.
 func Kind(v any) string {
 	switch v.(type) {
 	case nil:

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks a text into lines, between words: the first of at most so many characters, the
-// others of as many as others says. A word that is longer than a line is cut, behind one of its
-// separators where there is one. Only spaces at which a line ends are lost.
+// Wrap breaks a text into lines between words. The first line has at most first characters, the others at most
+// others. It cuts a word that is longer than a line, after a separator if it has one. It drops only the spaces
+// at the ends of lines.
 func Wrap(text string, first, others int) []string {
 	var lines []string
 	line, room := "", max(first, 1)
@@ -31,8 +31,8 @@ func Wrap(text string, first, others int) []string {
 	return append(lines, line)
 }
 
-// breakAt returns the byte at which a word that is too long for a line is cut: behind one of
-// its separators, if there is one in the second half of the line.
+// breakAt returns the byte at which to cut a word that is longer than a line: after a separator in the second
+// half of the line, if there is one.
 func breakAt(word string, room int) int {
 	columns, at, last := 0, 0, 0
 	for i, r := range word {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf16"
 )
 
-// Writer returns a writer for lines that a person reads. It escapes what a terminal would obey,
-// but for ends of lines and tabs. Each write has to end where a character ends.
+// Writer returns a writer for lines that a person reads. It escapes control characters except tabs and ends of
+// lines. Each write has to end at the end of a character.
 func Writer(w io.Writer) io.Writer { return lines{w} }
 
 type lines struct{ to io.Writer }
@@ -30,8 +30,7 @@ func (l lines) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// JSON writes a value as JSON for people and machines: indented, and with everything escaped
-// that a terminal would obey. JSON itself lets some control characters pass.
+// JSON writes a value as indented JSON, and escapes the control characters that JSON itself allows.
 func JSON(w io.Writer, v any) error {
 	var text, out strings.Builder
 	e := json.NewEncoder(&text)

@@ -12,9 +12,9 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 const (
 	Group   = "pillion.dev"
 	Version = "v1alpha1"
-	// APIVersion is what a manifest says under apiVersion.
+	// APIVersion is the value of apiVersion in a manifest.
 	APIVersion = Group + "/" + Version
-	// Kind is what a manifest says under kind.
+	// Kind is the value of kind in a manifest.
 	Kind = "SidecarTemplate"
 	// NamespacedKind is the kind of templates for the pods of their own namespace. Their spec is
 	// that of a SidecarTemplate, without the fields that reach beyond the namespace.

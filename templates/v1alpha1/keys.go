@@ -3,11 +3,11 @@ package v1alpha1
 // Every key of Pillion's in annotations and labels is one of these constants, or TEMPLATE.pillion.dev/ with the name of a
 // parameter or a hash behind it.
 const (
-	// domain is what keys begin with.
+	// domain is the beginning of all keys.
 	domain = Group + "/"
 	// InjectKey is the annotation by which namespaces and pods ask for templates.
 	InjectKey = domain + "inject"
-	// StatusKey is the annotation with the record of what was injected into a pod.
+	// StatusKey is the annotation with the record of the injection into a pod.
 	StatusKey = domain + "status"
 	// InjectedLabel is the label of each pod that got a sidecar.
 	InjectedLabel = domain + "injected"
@@ -34,7 +34,7 @@ const (
 	InjectionDisabled = "disabled"
 )
 
-// OfTemplate returns what the keys of a template begin with: TEMPLATE.pillion.dev/.
+// OfTemplate returns the beginning of a template's keys: TEMPLATE.pillion.dev/.
 func OfTemplate(template string) string { return template + "." + domain }
 
 // HashLabel returns the label of pods with the hash of a template that they have.

@@ -6,11 +6,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// hashLength is how much of a template's hash a label has: enough to tell versions apart, and
-// short enough for a column.
+// hashLength is the length of the hash in a label: enough to tell versions apart, and short enough for a
+// column.
 const hashLength = 10
 
-// Labels returns the labels of a pod with this record, into which templates were injected.
+// Labels returns the labels of a pod with this record and these injected templates.
 func (r Record) Labels(templates []string) map[string]any {
 	wanted := make(map[string]any, len(templates)+1)
 	wanted[v1alpha1.InjectedLabel] = injected
@@ -20,14 +20,13 @@ func (r Record) Labels(templates []string) map[string]any {
 	return wanted
 }
 
-// ShortHash returns what a label has of a template's hash.
+// ShortHash returns the part of a template's hash that its label has.
 func ShortHash(hash string) string { return hash[:min(len(hash), hashLength)] }
 
 // mostUntrue bounds the keys that [Record.Untrue] returns.
 const mostUntrue = 4
 
-// Untrue returns the keys of the pod's labels that say of Pillion what the record does not
-// say, in order. There may be more than it returns.
+// Untrue returns labels of the pod that contradict the record, in order. It may omit some.
 func (r Record) Untrue(pod map[string]any) []string {
 	metadata, _ := pod["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
@@ -41,8 +40,8 @@ func (r Record) Untrue(pod map[string]any) []string {
 	return untrue[:min(len(untrue), mostUntrue)]
 }
 
-// holds reports whether the value of a label is true: of a template's hash, or, where
-// template is "", of an injected pod.
+// holds reports whether a label's value is true: a template's hash, or the mark of an injected pod if template
+// is "".
 func (r Record) holds(template string, value any) bool {
 	if template == "" {
 		return !r.Empty() && value == injected

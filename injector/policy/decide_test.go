@@ -30,13 +30,13 @@ func plain(name string) Template { return Template{Name: name, Available: true} 
 
 // matchAll returns the template with a match of every pod.
 func matchAll(t Template) Template {
-	t.Namespaces, t.Pods = labels.Everything(), labels.Everything()
+	t.Match = &Match{labels.Everything(), labels.Everything()}
 	return t
 }
 
 // matchPods returns the template with a match of pods that have a label.
 func matchPods(t Template, key, value string) Template {
-	t.Namespaces, t.Pods = labels.Everything(), labels.SelectorFromSet(labels.Set{key: value})
+	t.Match = &Match{labels.Everything(), labels.SelectorFromSet(labels.Set{key: value})}
 	return t
 }
 
@@ -49,12 +49,12 @@ func names(d Decision) string {
 }
 
 func request(pod, namespace string) Request {
-	r := Request{InjectKey: key, Operation: "CREATE", Namespace: "shop"}
+	r := Request{Operation: "CREATE", Namespace: NamespaceMetadata{Name: "shop"}}
 	if pod != "-" {
 		r.PodAnnotations = map[string]string{key: pod}
 	}
 	if namespace != "-" {
-		r.NamespaceAnnotations = map[string]string{key: namespace}
+		r.Namespace.Annotations = map[string]string{key: namespace}
 	}
 	return r
 }
@@ -197,7 +197,7 @@ func TestEveryTemplateThatIsNotInjectedHasAReason(t *testing.T) {
 		r := request(c.pod, c.namespace)
 		r.Explain = true
 		o := outcome(t, Decide(r, templates), c.template)
-		if o.Code != c.code || o.Asked != c.asked || o.Deny != c.deny || o.Why == "" {
+		if o.Code != c.code || o.Requested != c.asked || o.Deny != c.deny || o.Why == "" {
 			t.Errorf("pod %q, namespace %q: %+v, want %s asked %v deny %v", c.pod, c.namespace, o, c.code, c.asked, c.deny)
 		}
 	}
@@ -211,8 +211,8 @@ func TestFactsOfTheRequestGoBeforeAnnotations(t *testing.T) {
 	}{
 		"an update":                 {func(r *Request) { r.Operation = "UPDATE" }, reason.NotAPodCreation, ""},
 		"a subresource":             {func(r *Request) { r.Subresource = "resize" }, reason.NotAPodCreation, ""},
-		"an excluded namespace":     {func(r *Request) { r.Excluded = true }, reason.NamespaceExcluded, ""},
-		"a disabled namespace":      {func(r *Request) { r.Disabled = true }, reason.NamespaceDisabled, ""},
+		"an excluded namespace":     {func(r *Request) { r.Namespace.Excluded = true }, reason.NamespaceExcluded, ""},
+		"a disabled namespace":      {func(r *Request) { r.Namespace.Disabled = true }, reason.NamespaceDisabled, ""},
 		"a mirror pod by hand":      {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x" }, "", "must"},
 		"a mirror pod from a node":  {func(r *Request) { r.PodAnnotations[mirrorAnnotation] = "x"; r.FromNode = true }, reason.MirrorPod, ""},
 		"a pod creation by a human": {func(*Request) {}, "", "a must"},
@@ -228,7 +228,7 @@ func TestFactsOfTheRequestGoBeforeAnnotations(t *testing.T) {
 
 // Where no annotation counts, a warning says so to who asks for a template.
 func TestWhatIsAskedForInVainIsWarnedOf(t *testing.T) {
-	excluded := func(r *Request) { r.Excluded = true }
+	excluded := func(r *Request) { r.Namespace.Excluded = true }
 	mirror := func(r *Request) {
 		if r.PodAnnotations == nil {
 			r.PodAnnotations = map[string]string{}
@@ -275,7 +275,7 @@ func TestWhatIsAskedForInVainIsWarnedOf(t *testing.T) {
 func TestWithoutRequiredTemplatesAMirrorPodIsNeverChanged(t *testing.T) {
 	optional := []Template{plain("a"), matchAll(plain("auto"))}
 	elsewhere := matchPods(Template{Name: "must", Available: true, Required: true}, "a", "b")
-	elsewhere.Namespaces = labels.SelectorFromSet(labels.Set{"team": "other"})
+	elsewhere.Match.Namespaces = labels.SelectorFromSet(labels.Set{"team": "other"})
 	for _, templates := range [][]Template{optional, append(optional, elsewhere)} {
 		for _, fromNode := range []bool{false, true} {
 			r := request("a", "-")
@@ -365,7 +365,7 @@ func aRequest(t *rapid.T) (Request, []Template) {
 	app := rapid.SampledFrom([]string{"", "web"})
 	r.PodLabels, r.RequiredPodLabels = map[string]string{"app": app.Draw(t, "pod's app")}, map[string]string{"app": app.Draw(t, "app for required templates")}
 	rarely := func(label string) bool { return rapid.IntRange(0, 6).Draw(t, label) == 0 }
-	r.Excluded, r.FromNode = rarely("excluded"), rarely("from a node")
+	r.Namespace.Excluded, r.FromNode = rarely("excluded"), rarely("from a node")
 	if rarely("mirror") {
 		if r.PodAnnotations == nil {
 			r.PodAnnotations = map[string]string{}
@@ -414,7 +414,7 @@ func TestToExplainADecisionChangesNothingOfIt(t *testing.T) {
 		full.Exclusions = slices.DeleteFunc(full.Exclusions, func(e Exclusion) bool {
 			one := strings.Contains(e.Why, "removes it with")
 			whole := []reason.Code{reason.NotRequested, reason.NotAPodCreation, reason.NamespaceExcluded, reason.NamespaceDisabled, reason.MirrorPod, reason.PodOptedOut, reason.NamespaceOptedOut}
-			return !e.Asked && !one && slices.Contains(whole, e.Code)
+			return !e.Requested && !one && slices.Contains(whole, e.Code)
 		})
 		if len(full.Exclusions) == 0 {
 			full.Exclusions = nil
@@ -433,9 +433,9 @@ func FuzzParseAsk(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string) {
 		for _, level := range []Level{Pod, Namespace} {
-			ask, err := ParseAsk(value, true, level)
+			ask, err := ParseAnnotation(value, true, level)
 			if err != nil {
-				if text := err.Error(); text == "" || len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) || !reflect.DeepEqual(ask, Ask{}) {
+				if text := err.Error(); text == "" || len(text) > 1000 || strings.ContainsFunc(text, unicode.IsControl) || !reflect.DeepEqual(ask, Annotation{}) {
 					t.Fatalf("%q at %s: %+v, %q", value, level, ask, text)
 				}
 				continue
@@ -457,7 +457,7 @@ func FuzzParseAsk(f *testing.F) {
 			if len(items) == 0 {
 				continue
 			}
-			again, err := ParseAsk(strings.Join(items, ","), true, level)
+			again, err := ParseAnnotation(strings.Join(items, ","), true, level)
 			if err != nil || !reflect.DeepEqual(again, ask) {
 				t.Fatalf("%q at %s: %+v, and again %+v (%v)", value, level, ask, again, err)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-// Own has the list and name of each container and volume that a required template may render, such as
-// "volumes/data": a condition, a failure or another pod makes no difference.
+// Own has the list and name of each container and volume that a required template may render for any pod, such
+// as "volumes/data". Conditions and failures do not matter.
 type Own map[string]bool
 
 // Container reports whether the template may render a container with an image of that name in a list.
@@ -23,8 +23,8 @@ func (o Own) Named(name string) bool {
 // Volume reports whether the template may render a volume of that name.
 func (o Own) Volume(name string) bool { return o["volumes/"+name] }
 
-// Own returns the names of a required entry: those of the version in force, of the one before it while that
-// one counts, and of its canaries, since a pod may have been made with each of them.
+// Own returns the own items of a required entry: those of the version in force, of the earlier version during
+// [EditGrace], and of its canaries, because a pod may have been created with any of them.
 func (s *Set) Own(e Entry, now time.Time) Own {
 	own := e.Own()
 	if before := e.Before(now); before != nil {
@@ -36,8 +36,8 @@ func (s *Set) Own(e Entry, now time.Time) Own {
 	return own
 }
 
-// Own returns the names of a required entry. Of a template without a good version they are
-// those that can be read.
+// Own returns the own items of a required entry. For a template without a good version it returns the readable
+// ones.
 func (e Entry) Own() Own {
 	var text []byte
 	if t := e.Known(); t != nil {
@@ -58,8 +58,8 @@ func (e Entry) Own() Own {
 	return own
 }
 
-// injectedSpec returns the spec in a fragment as the manifest has it, as far as that is written out.
-// The fragment of a broken template may be anything.
+// injectedSpec returns the spec in a manifest's fragment, as far as it is literal. The fragment of a broken
+// template may be anything.
 func injectedSpec(inject []byte) map[string]any {
 	v, _ := rawjson.Decode(inject)
 	fragment, _ := v.(map[string]any)

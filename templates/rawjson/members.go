@@ -7,9 +7,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// List reads a list of the API one item after the other, so that no more than one is in memory.
-// It calls metadata with the text of the list's own metadata, and item with that of each item.
-// The text holds until they return; their errors end it.
+// List reads a list of the API item by item, so that only one is in memory. It calls metadata with the text of
+// the list's own metadata, and item with the text of each item. The text is valid until they return. Their
+// errors end the list.
 func List(r io.Reader, metadata, item func(text []byte) error) error {
 	d := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	value := func(visit func(text []byte) error) error {
@@ -30,8 +30,8 @@ func List(r io.Reader, metadata, item func(text []byte) error) error {
 	})
 }
 
-// Members calls each with the name of each member of an object, or with "" for each item of a
-// list, which the function has to read.
+// Members calls each with the name of each member of an object, or with "" for each item of a list. each must
+// read the value.
 func Members(d *jsontext.Decoder, kind jsontext.Kind, each func(name string) error) error {
 	begin, err := d.ReadToken()
 	if err != nil {

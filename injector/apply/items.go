@@ -11,20 +11,21 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// list applies what is in a node to a list of type t: items that are there are changed first, then
-// those that go are taken out, then absent ones are put in.
-func (a *run) list(t *podschema.Type, now, want []any, n *node, r *record.Tree, at *location) []any {
+// list changes a list of type t to want in the places of the node's tree: it changes the present items, then
+// deletes items, then inserts the absent ones.
+func (a *run) list(t *podschema.Type, now, want []any, c cursor) []any {
 	id, ok := t.Identity()
 	if !ok {
 		return now
 	}
-	l := &items{run: a, id: id, at: at, now: now, index: index(id, now, n, r), wants: podschema.IndexIn(id, want, n.in)}
+	n := c.node
+	l := &items{run: a, id: id, at: c.at, now: now, index: index(id, now, n, c.record), wants: podschema.IndexIn(id, want, n.in)}
 	going, absent := map[string]bool{}, map[string]bool{}
 	for _, key := range n.segments() {
 		if a.ctx.Err() != nil {
 			return now
 		}
-		child, rc := n.in[key], r.Child(key)
+		child, rc := n.in[key], c.record.Child(key)
 		var item, wanted any
 		i, there := l.index[key]
 		if there {
@@ -43,7 +44,7 @@ func (a *run) list(t *podschema.Type, now, want []any, n *node, r *record.Tree, 
 		case do == remove:
 			going[key] = true
 			a.set(child)
-		case do == put && there && len(child.entry.Gone) > 0:
+		case do == put && there && len(child.entry.RemovedItems) > 0:
 			going[key], absent[key] = true, true // it moves
 			a.set(child)
 		case do == put && there:
@@ -53,18 +54,18 @@ func (a *run) list(t *podschema.Type, now, want []any, n *node, r *record.Tree, 
 			absent[key] = true
 			a.set(child)
 		case there:
-			if v, is := a.inside(id.Elem, item, wanted, child, rc, at.item(key, i)); is {
+			if v, is := a.inside(id.Elem, item, wanted, c.item(key, i)); is {
 				l.replace(i, v)
 			}
 		}
 	}
-	l.takeOut(going)
-	l.putIn(absent, want)
+	l.deleteItems(going)
+	l.insertItems(absent, want)
 	return l.now
 }
 
-// index returns the item of the list that each of the node's keys means. Of several items of one key
-// the record tells which one Pillion wrote; else the last counts.
+// index returns the list's item for each of the node's keys. Of several items with one key it returns the
+// recorded one, or else the last.
 func index(id podschema.Identity, now []any, n *node, r *record.Tree) map[string]int {
 	all := podschema.IndexIn(id, now, n.in)
 	if r == nil || id.Set() {
@@ -78,7 +79,7 @@ func index(id podschema.Identity, now []any, n *node, r *record.Tree) map[string
 	return all
 }
 
-// items is one list of the pod while it is brought up to date.
+// items is one list of the pod during the change.
 type items struct {
 	*run
 	id     podschema.Identity
@@ -89,7 +90,7 @@ type items struct {
 	index, wants map[string]int
 }
 
-// replace puts a value in the place of an item, for which there are operations already.
+// replace replaces an item whose operations have been emitted.
 func (l *items) replace(i int, v any) {
 	if !l.copied {
 		l.now, l.copied = slices.Clone(l.now), true
@@ -102,8 +103,8 @@ func (l *items) set(i int, key string, v any) {
 	l.replace(i, v)
 }
 
-// takeOut removes all items of the keys.
-func (l *items) takeOut(going map[string]bool) {
+// deleteItems removes all items of the keys.
+func (l *items) deleteItems(going map[string]bool) {
 	if len(going) == 0 {
 		return
 	}
@@ -121,9 +122,9 @@ func (l *items) takeOut(going map[string]bool) {
 	l.now, l.copied = kept, true
 }
 
-// putIn puts absent items in: each behind the nearest item that precedes it in the wanted list and is
-// there, else in front of the nearest that follows, else last.
-func (l *items) putIn(absent map[string]bool, want []any) {
+// insertItems inserts absent items: each after the nearest present item that precedes it in the target's list,
+// else before the nearest that follows it, else at the end.
+func (l *items) insertItems(absent map[string]bool, want []any) {
 	if len(absent) == 0 {
 		return
 	}
@@ -133,7 +134,7 @@ func (l *items) putIn(absent map[string]bool, want []any) {
 			stands[key] = i
 		}
 	}
-	// behind[i] are the items that go behind item i-1; those of behind[0] go in front of all.
+	// behind[i] are the items to insert after item i-1; behind[0] come before all others.
 	behind := make([][]any, len(l.now)+1)
 	last := -1
 	var leading []any
@@ -178,9 +179,8 @@ func (l *items) putIn(absent map[string]bool, want []any) {
 	l.now, l.copied = all, true
 }
 
-// inPlaceOf returns what replaces an item. A container keeps what others did to the one before: the mount of
-// the token, and the image where the template's is as before, since somebody mirrored it or brought
-// it up to date.
+// inPlaceOf returns the replacement of an item. A container keeps two changes by others: the mount of the
+// service account's token, and a mirrored or updated image if the template's image is as before.
 func inPlaceOf(t *podschema.Type, n *node, r *record.Tree, now, want any) any {
 	before, isContainer := now.(map[string]any)
 	container, ok := want.(map[string]any)

@@ -12,10 +12,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Exception lets pods go without a required template until a time.
+// Exception exempts pods from a required template until a time.
 type Exception struct {
 	Name, Reason string
-	// Until is when the exception ends: a pod that is created at that time is not excepted.
+	// Until is the end of the exception. A pod that is created at that time is not exempt.
 	Until          time.Time
 	namespace, pod labels.Selector
 }
@@ -23,10 +23,7 @@ type Exception struct {
 // Ended reports whether the exception has ended at a time.
 func (e Exception) Ended(now time.Time) bool { return !now.Before(e.Until) }
 
-// Selectors returns the selectors of the pods. Both must match.
-func (e Exception) Selectors() (namespace, pod labels.Selector) { return e.namespace, e.pod }
-
-// Selects reports whether both selectors select a pod, whatever the time is.
+// Selects reports whether both selectors select a pod, at any time.
 func (e Exception) Selects(namespace, pod map[string]string) bool {
 	return e.namespace.Matches(labels.Set(namespace)) && e.pod.Matches(labels.Set(pod))
 }
@@ -36,7 +33,7 @@ func (e Exception) String() string {
 	return fmt.Sprintf("until %s by the exception %s: %s", e.Until.UTC().Format(time.RFC3339), e.Name, e.Reason)
 }
 
-// Sentence says for people that the exception selects a pod, at a time.
+// Sentence says in a sentence that the exception selects a pod, at a time.
 func (e Exception) Sentence(now time.Time) string {
 	if e.Ended(now) {
 		return "it was excepted " + e.String()
@@ -47,7 +44,7 @@ func (e Exception) Sentence(now time.Time) string {
 // Exceptions are those of one template.
 type Exceptions []Exception
 
-// Find returns the exception that selects a pod and ends last. It returns nil if none does.
+// Find returns the exception that selects a pod and ends last, nil for none.
 func (all Exceptions) Find(namespace, pod map[string]string) *Exception {
 	var last *Exception
 	for i := range all {
@@ -58,11 +55,11 @@ func (all Exceptions) Find(namespace, pod map[string]string) *Exception {
 	return last
 }
 
-// Exceptions returns the template's exceptions, in the manifest's order, ended ones included. The
-// caller must not change them.
+// Exceptions returns the template's exceptions, in the manifest's order, including ended ones. The caller must
+// not change them.
 func (t *Template) Exceptions() Exceptions { return t.exceptions }
 
-// Exceptions returns the template's exceptions, as far as they are known.
+// Exceptions returns the known exceptions of the template.
 func (e Entry) Exceptions() Exceptions {
 	if t := e.Known(); t != nil {
 		return t.exceptions
@@ -70,10 +67,10 @@ func (e Entry) Exceptions() Exceptions {
 	return nil
 }
 
-// mostExceptions is how many exceptions a template has at most, as in the CRD.
+// mostExceptions bounds the exceptions of a template, as in the CRD.
 const mostExceptions = 64
 
-// mostReason is how many characters an exception's reason has at most, as in the CRD.
+// mostReason bounds the characters of an exception's reason, as in the CRD.
 const mostReason = 256
 
 // exceptions checks and compiles the exceptions.

@@ -53,15 +53,15 @@ func (c *call) checkFiles(pod map[string]any, turns []turn) error {
 		"the pod's annotations would have %d bytes, and the API allows %d: the template's files take %d of them. Make the files smaller, or mount a ConfigMap", total, maxAnnotations, bytes)}
 }
 
-// checkFilesOf compares a pod's annotations and volume with a template's files. A pod's own annotation
-// stays elsewhere, and what somebody changed since an earlier call stays, too. Either way a pod could
-// give a sidecar its own text for the template's, so here neither is allowed.
+// checkFilesOf compares a pod's annotations and volume with a template's files. In other places a pod's
+// annotation wins over a template's, and later changes stay. Here both are refused, because a pod could
+// otherwise replace the text that a sidecar reads.
 func (c *call) checkFilesOf(template string, files *templates.Files, pod map[string]any) error {
 	annotations := annotationsOf(pod)
 	for _, key := range slices.Sorted(maps.Keys(files.Texts)) {
 		if annotations[key] != files.Texts[key] {
 			return &fileError{template: template, code: reason.Conflict, why: fmt.Sprintf(
-				"the annotation %q of the pod differs from the template's file, which Pillion writes there for the sidecar. Remove the annotation from the pod%s", key, c.copied())}
+				"the annotation %q of the pod differs from the template's file, which Pillion writes there for the sidecar. Remove the annotation from the pod%s", key, c.copyHint())}
 		}
 	}
 	name := files.Volume["name"]
@@ -73,11 +73,11 @@ func (c *call) checkFilesOf(template string, files *templates.Files, pod map[str
 		}
 	}
 	return &fileError{template: template, code: reason.Conflict, why: fmt.Sprintf(
-		"the pod has a volume %q of its own, a name that Pillion needs for the template's files. Remove the volume from the pod, or rename it%s", name, c.copied())}
+		"the pod has a volume %q of its own, a name that Pillion needs for the template's files. Remove the volume from the pod, or rename it%s", name, c.copyHint())}
 }
 
-// copied ends a message about what a pod brings along, if the pod has a record, too.
-func (c *call) copied() string {
+// copyHint completes a message for a pod with a record, which may be a copy of another pod.
+func (c *call) copyHint() string {
 	if annotationsOf(c.request.Pod)[v1alpha1.StatusKey] == nil {
 		return ""
 	}

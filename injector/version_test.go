@@ -125,7 +125,7 @@ func TestTheShareOfACanaryGrowsAndIsTheSameForAllPodsOfAWorkload(t *testing.T) {
 			pod = podOf(t, strings.ReplaceAll(string(text), "5d8f", hash))
 			stable, _ := set.Get("helper")
 			c := NewPipeline(Config{}).begin(t.Context(), Request{Templates: set, Namespace: templates.Namespace{Name: ns}})
-			return c.version(stable, pod).canary != ""
+			return c.version(stable, pod).Canary != ""
 		}
 		before := get(small, "aaaa")
 		if before && !get(large, "aaaa") {

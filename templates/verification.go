@@ -12,19 +12,19 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Verify is what spec.verify of a required template accepts in the final pod,
-// besides what the template renders. The zero value accepts nothing.
+// Verify is the compiled spec.verify of a required template: the changes to its sidecars that the final pod may
+// have. The zero value allows none.
 type Verify struct {
 	images, env, mounts []*regexp.Regexp
 	resources, probes   bool
 	exec                bool
 }
 
-// Verify returns what the template's spec.verify accepts: nothing if it has none.
+// Verify returns the template's spec.verify.
 func (t *Template) Verify() Verify { return t.verify }
 
-// AllowsImage reports whether a sidecar may have the image in place of the rendered
-// one. What is no reference to an image, such as a/../b, is never accepted.
+// AllowsImage reports whether a sidecar may have the image in place of the rendered one. It reports false for a
+// text that is not an image reference, such as a/../b.
 func (v Verify) AllowsImage(image string) bool {
 	_, err := reference.Parse(image)
 	return err == nil && anyMatches(v.images, image)
@@ -34,10 +34,9 @@ func (v Verify) AllowsImage(image string) bool {
 // sidecar.
 func (v Verify) AllowsEnv(name string) bool { return anyMatches(v.env, name) }
 
-// AllowsMount reports whether another webhook may add or change the volume mount of
-// a sidecar at a path, and whether other containers may mount there below a mount of the
-// template, or a volume of it. A path with //, . or .. in it, or a / at its end, is never
-// accepted.
+// AllowsMount reports whether another webhook may add or change the volume mount of a sidecar at a path, and
+// whether other containers may mount there below a mount of the template, or a volume of it. It reports false
+// for a path with //, . or .. in it, or with a / at its end.
 func (v Verify) AllowsMount(mountPath string) bool {
 	return pathpkg.Clean(mountPath) == mountPath && anyMatches(v.mounts, mountPath)
 }
@@ -55,12 +54,10 @@ func anyMatches(patterns []*regexp.Regexp, text string) bool {
 	return slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) })
 }
 
-// ImageExpression returns the regular expression that a pattern of spec.verify.images stands
-// for, without what holds it to a whole text.
+// ImageExpression returns the regular expression for a pattern of spec.verify.images, without anchors.
 func ImageExpression(pattern string) string { return expressionOf(pattern, withinSlash) }
 
-// expressionOf returns the expression of a pattern: ** stands for any text, and * for the text
-// that star matches.
+// expressionOf returns the expression of a pattern: ** matches any text, and * the texts that star matches.
 func expressionOf(pattern, star string) string {
 	quoted := strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*\*`, anyText)
 	return strings.ReplaceAll(quoted, `\*`, star)
@@ -82,7 +79,7 @@ func (c *compiler) verification(at *manifest.Path) Verify {
 	if declared == nil {
 		return Verify{}
 	}
-	if !c.spec.Required && c.spec.Canary == nil { // of a canary, the stable template says whether it is required
+	if !c.spec.Required && c.spec.Canary == nil { // the stable template of a canary has required
 		c.problem(at, "is only for required templates")
 	}
 	if len(declared.Images) == 0 && declared.Allow == nil {
@@ -101,7 +98,7 @@ func (c *compiler) verification(at *manifest.Path) Verify {
 	return v
 }
 
-// patterns compiles a list of patterns; mistake says what is wrong with one.
+// patterns compiles a list of patterns. mistake describes the mistake in a pattern, "" for a valid one.
 func (c *compiler) patterns(list []string, star string, mistake func(string) string, at *manifest.Path) []*regexp.Regexp {
 	var compiled []*regexp.Regexp
 	for i, text := range list {

@@ -8,16 +8,16 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// Wanted is a pod with templates merged into it, and what they wrote.
-type Wanted struct {
+// Target is the base pod with templates merged into it, and their writes.
+type Target struct {
 	Pod  map[string]any
 	root node
 }
 
-// node is a place in which templates wrote, or around such places.
+// node is a place that templates wrote, or an object or list around such places.
 type node struct {
 	path *podschema.Path
-	// template was the first to write the place, "" for none.
+	// template is the first template that wrote the place, "" for none.
 	template string
 	// entry is nil if no template wrote the place itself.
 	entry  *record.Entry
@@ -41,8 +41,8 @@ func (n *node) segments() []string {
 	return all
 }
 
-// Add adds what a template wrote. Templates are added in their order.
-func (w *Wanted) Add(template string, writes []merge.Write) {
+// Add adds the writes of a template. Templates are added in their order.
+func (w *Target) Add(template string, writes []merge.Write) {
 	for _, one := range writes {
 		if one.Effect == merge.Same {
 			continue
@@ -50,8 +50,8 @@ func (w *Wanted) Add(template string, writes []merge.Write) {
 		n := w.enter(one.Path)
 		entry := entryOf(one)
 		if n.entry != nil {
-			// What stood there before the first template stays the original.
-			entry.Was, entry.Had, entry.Gone = n.entry.Was, n.entry.Had, slices.Concat(n.entry.Gone, entry.Gone)
+			// The original is the value before the first template.
+			entry.Was, entry.Had, entry.RemovedItems = n.entry.Was, n.entry.Had, slices.Concat(n.entry.RemovedItems, entry.RemovedItems)
 		}
 		if n.entry == nil || n.effect == merge.Derived {
 			n.effect, n.template = one.Effect, template
@@ -66,7 +66,7 @@ func (w *Wanted) Add(template string, writes []merge.Write) {
 	}
 }
 
-func (w *Wanted) enter(path *podschema.Path) *node {
+func (w *Target) enter(path *podschema.Path) *node {
 	if path == nil {
 		return &w.root
 	}
@@ -83,20 +83,20 @@ func (w *Wanted) enter(path *podschema.Path) *node {
 }
 
 func entryOf(w merge.Write) record.Entry {
-	e := record.Entry{Was: w.Was, Had: w.Had, Made: w.Effect == merge.Made}
+	e := record.Entry{Was: w.Was, Had: w.Had, Created: w.Effect == merge.Created}
 	if w.Effect == merge.Derived && w.Type != nil {
-		e.Made = true // the API server makes the object, to hold what it derives
+		e.Created = true // the API server creates the object that holds a derived value
 	}
 	if w.Value != nil {
 		e.Sum = record.Sum(w.Type, w.Value, nil)
 	}
-	for _, g := range w.Gone {
-		e.Gone = append(e.Gone, record.Gone{At: g.At, Item: g.Item})
+	for _, g := range w.RemovedItems {
+		e.RemovedItems = append(e.RemovedItems, record.RemovedItem{At: g.At, Item: g.Item})
 	}
 	return e
 }
 
-// imageOf returns the image of a container that a template put there, "" for anything else.
+// imageOf returns the image of a container that a template added, "" for any other write.
 func imageOf(w merge.Write) string {
 	if !w.Type.IsContainer() {
 		return ""
@@ -106,8 +106,8 @@ func imageOf(w merge.Write) string {
 	return image
 }
 
-// AddTo adds the entries to a record, where that has none for the place.
-func (w *Wanted) AddTo(r record.Record) { w.root.addTo(r) }
+// AddTo adds the entries to a record. Entries that the record already has stay.
+func (w *Target) AddTo(r record.Record) { w.root.addTo(r) }
 
 func (n *node) addTo(r record.Record) {
 	if n.entry != nil {

@@ -21,58 +21,58 @@ const NamespacedSource = v1alpha1.NamespacedKind + "/"
 // SourceIn returns the [Options.Source] of a NamespacedSidecarTemplate of the cluster.
 func SourceIn(namespace, name string) string { return NamespacedSource + namespace + "/" + name }
 
-// isObject reports whether a source is an object of the cluster: its author has another text, so
-// lines say nothing.
+// isObject reports whether a source is an object of the cluster. Its author has another text, so its errors
+// have no lines.
 func isObject(source string) bool {
 	return strings.HasPrefix(source, ClusterSource) || strings.HasPrefix(source, NamespacedSource)
 }
 
-// MaxInNamespace is how many NamespacedSidecarTemplates of a namespace count: the oldest, by
+// MaxInNamespace bounds the NamespacedSidecarTemplates of a namespace. The oldest count, by
 // metadata.creationTimestamp, then name.
 const MaxInNamespace = 20
 
-// Scope says for which namespaces a manifest is, by its kind.
+// Scope has the namespaces for which a manifest is, by its kind.
 type Scope struct {
-	// Namespaced: the manifest is a NamespacedSidecarTemplate. Namespace is its
-	// metadata.namespace, empty where the manifest names none.
+	// Namespaced is set for a NamespacedSidecarTemplate. Namespace is its metadata.namespace, which may be
+	// empty.
 	Namespaced bool
 	Namespace  string
 }
 
-// Scope returns for which namespaces the manifest is.
+// Scope returns the namespaces for which the template is.
 func (t *Template) Scope() Scope { return t.scope }
 
-// namespacedFields are the fields of the spec that a NamespacedSidecarTemplate may have. A field
-// that is new in SidecarTemplates is none of them until somebody has judged it.
+// namespacedFields are the fields of the spec that a NamespacedSidecarTemplate may have. New fields of
+// SidecarTemplates are refused until they are listed here.
 var namespacedFields = []string{
 	"description", "injectByDefault", "order", "suspend", "match", "overridable", "matchConditions", "validations",
 	"parameters", "variables", "files", "onConflict", "podResources", "containerSecurity", "onError", "allowUnknownFields", "os", "inject",
 }
 
-// namespacedFields refuses what reaches beyond the namespace.
+// namespacedFields refuses the fields that reach beyond the namespace.
 func (c *compiler) namespacedFields(raw any, at *manifest.Path) {
 	spec, _ := raw.(map[string]any)
 	for _, field := range slices.Sorted(maps.Keys(spec)) {
 		if !slices.Contains(namespacedFields, field) && !c.hasProblemIn(at.Field(field).String()) {
-			c.problem(at.Field(field), "is not for a "+v1alpha1.NamespacedKind+"; take it out, or have a cluster admin write a "+v1alpha1.Kind)
+			c.problem(at.Field(field), "is not for a "+v1alpha1.NamespacedKind+"; remove it, or have a cluster admin write a "+v1alpha1.Kind)
 		}
 	}
 	match, _ := spec["match"].(map[string]any)
 	if match["namespaceSelector"] != nil {
-		c.problem(at.Fields("match", "namespaceSelector"), fmt.Sprintf("is not for a %s, which is for its own namespace; take it out", v1alpha1.NamespacedKind))
+		c.problem(at.Fields("match", "namespaceSelector"), fmt.Sprintf("is not for a %s, which is for its own namespace; remove it", v1alpha1.NamespacedKind))
 	}
 }
 
-// WorkPerExpression is how many bytes an expression takes compiled, about.
+// WorkPerExpression is the approximate memory of a compiled expression, in bytes.
 const WorkPerExpression = 24 << 10
 
-// workPerByte is how many bytes the rest of a template takes for each of its text.
+// workPerByte is the approximate memory of the rest of a template for each byte of its text.
 const workPerByte = 8
 
-// Cost returns how many bytes a manifest or spec takes compiled, about.
+// Cost returns the approximate memory of a compiled manifest or spec, in bytes.
 func Cost(text []byte) int64 { return Work(text) + workPerByte*int64(len(text)) }
 
-// Work returns how many bytes the expressions of a manifest or spec take compiled, about.
+// Work returns the approximate memory of the compiled expressions of a manifest or spec, in bytes.
 func Work(text []byte) int64 {
 	n := 0
 	for _, begin := range []string{"${", `"expression"`, `"messageExpression"`, `"$if"`, `"$for"`, `"$each"`} {
@@ -84,7 +84,7 @@ func Work(text []byte) int64 {
 // maxNamespacedBytes bounds the spec of a NamespacedSidecarTemplate, as JSON.
 const maxNamespacedBytes = 64 << 10
 
-// TooLarge returns why the spec of a NamespacedSidecarTemplate, as JSON, is larger than it may be, or nil.
+// TooLarge returns an error if the spec of a NamespacedSidecarTemplate, as JSON, is too large.
 func TooLarge(spec []byte) error {
 	if len(spec) > maxNamespacedBytes {
 		return fmt.Errorf("the spec has %d bytes as JSON, and may have %d; split the template", len(spec), maxNamespacedBytes)
@@ -92,11 +92,11 @@ func TooLarge(spec []byte) error {
 	return nil
 }
 
-// maxDemandBytes bounds what is left of a spec that is out of force.
+// maxDemandBytes bounds the part of a spec that stays when the template is out of force.
 const maxDemandBytes = 8 << 10
 
-// Demand returns what of a spec, as JSON, says which pods want the template, as a spec that injects nothing. It is
-// nil if that cannot be read, or is too long.
+// Demand returns the part of a spec, as JSON, that selects pods, as a spec without a fragment. It returns nil
+// if that part cannot be read, or is too long.
 func Demand(spec []byte) []byte {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(spec, &all) != nil {
@@ -129,21 +129,21 @@ func ManifestOf(namespace, name string, spec []byte) []byte {
 	return manifest
 }
 
-// OutOfForce returns an error for a manifest (JSON) that is not compiled for a reason. It knows which pods want the
-// template, and keeps nothing else of it.
+// OutOfForce returns an error for a manifest (JSON) that is not compiled, for a reason. The error has the
+// template's selectors, and nothing else of it.
 func OutOfForce(manifest []byte, why string, o Options) *CompileError {
 	var object struct {
 		Metadata struct{ Namespace, Name string } `json:"metadata"`
 		Spec     json.RawMessage                  `json:"spec"`
 	}
-	_ = json.Unmarshal(manifest, &object) // without a spec nothing is known
+	_ = json.Unmarshal(manifest, &object) // without a spec there are no selectors
 	name, namespace := object.Metadata.Name, object.Metadata.Namespace
 	refusal := &CompileError{Source: o.Source, Template: name, Scope: Scope{Namespaced: namespace != "", Namespace: namespace}, Problems: []Problem{{Message: why}}}
 	t, _, err := Compile(ManifestOf(namespace, name, Demand(object.Spec)), o)
 	var mistakes *CompileError
 	switch {
 	case err == nil:
-		refusal.Broken = t.demand()
+		refusal.Broken = t.selecting()
 	case errors.As(err, &mistakes):
 		refusal.Broken = mistakes.Broken
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// StableFields are the fields of a spec in which the stable template's values hold, for a canary's
-// pods and after its promotion. A canary has none of them but suspend, with which it selects nobody.
+// StableFields are the fields of a spec that a canary's pods take from the stable template, also after a
+// promotion. A canary may have none of them but suspend, with which it selects no pods.
 var StableFields = []string{"match", "availableTo", "required", "injectByDefault", "order", "suspend", "exceptions"}
 
-// MaxPercent is a share of all workloads.
+// MaxPercent is the share of all workloads.
 const MaxPercent = 100
 
-// canary is what a template has that is a canary.
+// canary is the compiled spec.canary of a template.
 type canary struct {
 	declared        v1alpha1.Canary
 	namespaces, pod labels.Selector
@@ -35,30 +35,30 @@ type canary struct {
 	spec    map[string]any
 	options Options
 
-	// version is what the canary is under the name of stable, or err why it cannot be.
+	// version is the canary compiled under the name and with the fields of stable. err is the reason if it does
+	// not compile.
 	mu      sync.Mutex
 	stable  *Template
 	version *Template
 	err     error
 }
 
-// Canary is a canary of a [Set], seen from the stable template.
+// Canary is a canary of a [Set] with its stable template.
 type Canary struct {
 	// Entry is the canary's own. Its template has the canary's name.
 	Entry
-	// Of is the name of the stable template, as far as it is known.
+	// Of is the name of the stable template, "" if it is unknown.
 	Of string
-	// Version is what selected pods get: the canary's spec with the stable template's
-	// [StableFields], under the stable template's name. It is the version that the stable
-	// template is of after a promotion, with the same hash. It is nil if Unusable says why.
+	// Version is rendered for the selected pods: the canary's spec with the stable template's [StableFields],
+	// under the stable template's name. After a promotion the stable template has the same version and hash. It
+	// is nil if Unusable is set.
 	Version *Template
-	// Unusable says why the canary selects nobody: it does not compile, alone or as the stable
-	// template, or there is no such template. A canary that is suspended selects nobody either.
+	// Unusable is the reason why the canary selects no pods: it does not compile, alone or as the stable
+	// template, or there is no such template. A suspended canary selects no pods, either.
 	Unusable error
 }
 
-// Canary returns what spec.canary says, with its defaults. It reports false for a template that
-// is no canary.
+// Canary returns spec.canary with its defaults. It reports false for a template without spec.canary.
 func (t *Template) Canary() (v1alpha1.Canary, bool) {
 	if t == nil || t.canary == nil {
 		return v1alpha1.Canary{}, false
@@ -66,7 +66,7 @@ func (t *Template) Canary() (v1alpha1.Canary, bool) {
 	return t.canary.declared, true
 }
 
-// Percent returns the share of workloads, 0 to 100, that the selectors leave to choose from.
+// Percent returns the share of the workloads, 0 to 100, among those that the selectors select.
 func (c Canary) Percent() int {
 	if c.Template == nil {
 		return 0
@@ -77,36 +77,34 @@ func (c Canary) Percent() int {
 // InForce reports whether the canary may select pods.
 func (c Canary) InForce() bool { return c.Version != nil && !c.Suspended() }
 
-// Matches reports whether the canary's selectors select a namespace and a pod with these labels.
-// The canary must compile.
-func (c Canary) Matches(namespaceLabels, podLabels map[string]string) (namespace, pod bool) {
-	of := c.Template.canary
-	return of.namespaces.Matches(labels.Set(namespaceLabels)), of.pod.Matches(labels.Set(podLabels))
+// MatchesNamespace reports whether the canary's namespaceSelector selects these labels. The canary must compile.
+func (c Canary) MatchesNamespace(namespaceLabels map[string]string) bool {
+	return c.Template.canary.namespaces.Matches(labels.Set(namespaceLabels))
+}
+
+// MatchesPod reports whether the canary's podSelector selects these labels. The canary must compile.
+func (c Canary) MatchesPod(podLabels map[string]string) bool {
+	return c.Template.canary.pod.Matches(labels.Set(podLabels))
 }
 
 // SelectsIn reports whether pods of a namespace with these labels may get the canary.
 func (c Canary) SelectsIn(namespaceLabels map[string]string) bool {
-	if !c.InForce() || c.Percent() == 0 {
-		return false
-	}
-	namespace, _ := c.Matches(namespaceLabels, nil)
-	return namespace
+	return c.InForce() && c.Percent() > 0 && c.MatchesNamespace(namespaceLabels)
 }
 
-// Selects reports whether pods with these labels in a namespace with these labels get the canary,
-// if their workload's place in the share is below its percentage. Share gives the place, 0 to 99.
-// It is asked only where it decides.
+// Selects reports whether a pod with these labels in a namespace with these labels gets the canary. Share
+// returns the workload's place, 0 to 99, which must be below the percentage. Selects calls it only if the
+// selectors select and the percentage is between 0 and 100.
 func (c Canary) Selects(namespaceLabels, podLabels map[string]string, share func() int) bool {
-	if !c.InForce() {
+	if !c.InForce() || !c.MatchesNamespace(namespaceLabels) || !c.MatchesPod(podLabels) {
 		return false
 	}
 	percent := c.Percent()
-	namespace, pod := c.Matches(namespaceLabels, podLabels)
-	return namespace && pod && (percent == MaxPercent || percent > 0 && share() < percent)
+	return percent == MaxPercent || percent > 0 && share() < percent
 }
 
-// ofCanary returns the name of the stable template, and whether the entry is a canary's. One without a good
-// version is a canary if its newest manifest says so. A template of a namespace is none.
+// ofCanary returns the name of the stable template if the entry is a canary's. An entry without a good version
+// is a canary if its newest manifest has spec.canary. Templates of namespaces are never canaries.
 func (e Entry) ofCanary() (stable string, ok bool) {
 	if t := e.Known(); t != nil && t.spec.Canary != nil && e.Namespace == "" {
 		return t.spec.Canary.Of, true
@@ -114,14 +112,14 @@ func (e Entry) ofCanary() (stable string, ok bool) {
 	return "", false
 }
 
-// canaryOf returns the canary of an entry, beside the stable template's entry.
+// canaryOf returns the canary of an entry. Found is false if there is no stable template.
 func canaryOf(e Entry, of string, stable Entry, found bool) Canary {
 	c := Canary{Entry: e, Of: of}
 	switch {
 	case e.Template == nil:
 		c.Unusable = e.Err
 	case !found:
-		c.Unusable = fmt.Errorf("there is no template %s (spec.canary.of), so it selects no pods; name a template that is no canary itself, or make it", show.Value(of))
+		c.Unusable = fmt.Errorf("there is no template %s (spec.canary.of), so the canary selects no pods; name an existing template that is no canary, or create it", show.Value(of))
 	case stable.Template == nil:
 		c.Unusable = fmt.Errorf("no good version of the template %s (spec.canary.of) is known, so it selects no pods", show.Value(of))
 	default:
@@ -134,8 +132,8 @@ func canaryOf(e Entry, of string, stable Entry, found bool) Canary {
 	return c
 }
 
-// ownLabel returns a label by which a canary of a required template selects pods and that the template
-// sets, or the empty text.
+// ownLabel returns a label that the canary's podSelector selects by and that the required stable template sets,
+// "" for none.
 func ownLabel(stable, canary *Template) string {
 	selector := canary.canary.declared.PodSelector
 	if !stable.spec.Required || selector == nil {
@@ -154,9 +152,8 @@ func ownLabel(stable, canary *Template) string {
 	return ""
 }
 
-// AsStable returns what a canary is under the name of the stable template, with the stable one's
-// [StableFields]. Where the stable template is not known, it is nil: then the version has none of
-// them.
+// AsStable compiles the canary under the stable template's name and with its [StableFields]. A nil stable means
+// that the stable template is unknown: the version then has none of these fields.
 func (t *Template) AsStable(stable *Template) (*Template, error) {
 	if stable == nil {
 		return t.compileAsStable(&Template{name: t.canary.declared.Of})
@@ -184,15 +181,15 @@ func (t *Template) compileAsStable(stable *Template) (*Template, error) {
 	var mistakes *CompileError
 	if errors.As(err, &mistakes) {
 		for i := range mistakes.Problems {
-			mistakes.Problems[i].Message += fmt.Sprintf(" (with what the stable template %s says of %s)", stable.name, strings.Join(StableFields, ", "))
+			mistakes.Problems[i].Message += fmt.Sprintf(" (with the stable template %s's values of %s)", stable.name, strings.Join(StableFields, ", "))
 		}
 		mistakes.Template = t.name
 	}
 	return version, err
 }
 
-// PromotedSpec returns the spec of the stable template after a promotion: that of the canary, with
-// the [StableFields] of the stable one. Both are JSON, and are not modified.
+// PromotedSpec returns the spec of the stable template after a promotion: the canary's spec with the stable
+// template's [StableFields]. It does not modify either.
 func PromotedSpec(canary, stable map[string]any) map[string]any {
 	spec := map[string]any{}
 	for key, value := range canary {
@@ -223,11 +220,11 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 	here := at.Field("canary")
 	switch {
 	case declared.Of == "":
-		c.problem(here.Field("of"), "is missing; want the name of the template that this is a canary of")
+		c.problem(here.Field("of"), "is missing; it must be the name of the stable template")
 	case !templateName.MatchString(declared.Of):
-		c.problem(here.Field("of"), fmt.Sprintf("%s is no name of a template; want a DNS label: lower case letters, digits and -", show.Value(declared.Of)))
+		c.problem(here.Field("of"), fmt.Sprintf("%s is not a template name; it must be a DNS label: lower case letters, digits and -", show.Value(declared.Of)))
 	case declared.Of == t.name:
-		c.problem(here.Field("of"), "is this template itself; want the name of another one")
+		c.problem(here.Field("of"), "is this template itself; it must be the name of another one")
 	}
 	of := &canary{declared: *declared, options: o}
 	of.namespaces = c.namespaceSelector(t, declared.NamespaceSelector, here.Field("namespaceSelector"))
@@ -251,7 +248,7 @@ func (c *compiler) canary(t *Template, raw any, o Options, at *manifest.Path) {
 // Canaries returns the canaries of the set, by name. The caller must not change the slice.
 func (s *Set) Canaries() []Canary { return s.canaries }
 
-// Canary returns the canary of a name, and whether there is one.
+// Canary returns the canary of that name. It reports false if there is no such canary.
 func (s *Set) Canary(name string) (Canary, bool) {
 	i, ok := slices.BinarySearchFunc(s.canaries, name, func(c Canary, name string) int { return cmp.Compare(c.Name, name) })
 	if !ok {
@@ -260,7 +257,7 @@ func (s *Set) Canary(name string) (Canary, bool) {
 	return s.canaries[i], true
 }
 
-// HashOf returns the hash that pods carry of an entry of the set, "" if there is no good version.
+// HashOf returns the hash of an entry that its pods carry, "" if there is no good version.
 func (s *Set) HashOf(e Entry) string {
 	t := e.Template
 	if c, ok := s.Canary(e.Name); ok {

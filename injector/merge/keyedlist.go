@@ -9,8 +9,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// list merges items into a list of the pod whose items have keys: those that go are taken out, those
-// that are there are merged, and the others are put in at their positions.
+// list merges items into a keyed list of the pod: it deletes items, merges items of equal keys, and inserts the
+// others at their positions.
 func (m *merger) list(t *podschema.Type, now []any, n *fragment.Node, at place) ([]any, error) {
 	id, _ := t.Identity()
 	l := &list{merger: m, t: t, id: id, at: at, now: now, keys: make(map[string]bool, len(n.Items))}
@@ -60,14 +60,14 @@ func (m *merger) list(t *podschema.Type, now []any, n *fragment.Node, at place) 
 			return nil, err
 		}
 		if moves {
-			absent = append(absent, l.takeOut(it))
+			absent = append(absent, l.detach(it))
 		}
 	}
 	l.insert(absent)
 	return l.now, nil
 }
 
-// list is one list of the pod while a fragment's items are merged into it.
+// list is one list of the pod during the merge of a fragment's items.
 type list struct {
 	*merger
 	t  *podschema.Type
@@ -76,11 +76,11 @@ type list struct {
 	// now is copied when it is first changed.
 	now    []any
 	copied bool
-	// keys are those of the fragment's items. Index has the item of now that each means: the last one.
+	// keys are the keys of the fragment's items. index has the last item of now with each key.
 	keys  map[string]bool
 	index map[string]int
-	// moved has the items that are taken out and put in elsewhere.
-	moved map[string]Gone
+	// moved has the items that move to another position.
+	moved map[string]RemovedItem
 	// fresh has the new variables to which texts are joined, by their keys.
 	fresh map[string]freshText
 }
@@ -92,8 +92,7 @@ func (l *list) set(i int, v any) {
 	l.now[i] = v
 }
 
-// removeItems takes items of the pod's away, and with each the others of its key, which environments
-// may have.
+// removeItems removes items of the pod, and all other items of their keys, since environments may repeat a key.
 func (l *list) removeItems(items []fragment.Item) {
 	going := map[string]bool{}
 	for _, it := range items {
@@ -128,15 +127,15 @@ func (l *list) removeItems(items []fragment.Item) {
 	l.remove(going)
 }
 
-// remove takes all items of the keys out of the list.
+// remove removes all items of the keys from the list.
 func (l *list) remove(going map[string]bool) {
 	if len(going) == 0 {
 		return
 	}
-	gone := map[string][]Gone{}
+	gone := map[string][]RemovedItem{}
 	base := podschema.ListOf(podschema.LookUp(l.base, l.at.path.Segments()))
 	for i, key := range podschema.KeysIn(l.id, base, going) {
-		gone[key] = append(gone[key], Gone{i, base[i]})
+		gone[key] = append(gone[key], RemovedItem{i, base[i]})
 	}
 	kept := make([]any, 0, len(l.now))
 	start, found := 0, map[string]any{}
@@ -146,14 +145,14 @@ func (l *list) remove(going map[string]bool) {
 	}
 	l.now, l.copied = append(kept, l.now[start:]...), true
 	for _, key := range sorted(found) {
-		l.write(Write{Path: l.at.path.Key(key), Type: l.id.Elem, Effect: Removed, Was: found[key], Gone: gone[key]})
+		l.write(Write{Path: l.at.path.Key(key), Type: l.id.Elem, Effect: Removed, Was: found[key], RemovedItems: gone[key]})
 		if l.id.Elem.IsContainer() {
 			delete(l.names, podschema.ObjectOf(found[key])["name"].(string))
 		}
 	}
 }
 
-// merge treats an item that the list has. It reports whether the merged item has to move to its
+// merge merges an item into the list's item of its key. It reports whether the merged item moves to its
 // position.
 func (l *list) merge(i int, it fragment.Item, at place) (moves bool, err error) {
 	switch {
@@ -172,7 +171,7 @@ func (l *list) merge(i int, it fragment.Item, at place) (moves bool, err error) 
 	return false, l.parts(i, it, at)
 }
 
-// parts merges an item into the one that the list has, field by field.
+// parts merges an item into the list's item of the same key, field by field.
 func (l *list) parts(i int, it fragment.Item, at place) error {
 	now, ok := l.now[i].(map[string]any)
 	if !ok {
@@ -185,7 +184,7 @@ func (l *list) parts(i int, it fragment.Item, at place) error {
 	return err
 }
 
-// whole treats an item that is one value.
+// whole merges an item that is compared and replaced as one value.
 func (l *list) whole(i int, it fragment.Item, at place) {
 	s := meeting{at: at, t: l.id.Elem, now: l.now[i], want: it.JSON(), stays: stays(l.t, l.at.path, l.at.own)}
 	if l.settle(s) {
@@ -198,12 +197,12 @@ func (l *list) replace(i int, at place, v any) {
 	l.set(i, v)
 }
 
-// insert puts items in at their positions.
+// insert inserts items at their positions.
 func (l *list) insert(items []fragment.Item) {
 	allowed := make([]fragment.Item, 0, len(items))
 	for _, it := range items {
 		at := l.at.item(it.Key)
-		if w := at.writers; w != nil && w.gone {
+		if w := at.writers; w != nil && w.deleted {
 			l.disagree(at, w.by, nil, it.JSON(), "that template deletes it")
 			continue
 		}
@@ -223,7 +222,7 @@ func (l *list) insert(items []fragment.Item) {
 	for _, it := range allowed {
 		w := Write{Path: l.at.path.Key(it.Key), Type: l.id.Elem, Effect: Added, Value: it.Value, First: isFirst(it)}
 		if gone, moved := l.moved[it.Key]; moved {
-			w.Effect, w.Was, w.Gone = Replaced, gone.Item, []Gone{gone}
+			w.Effect, w.Was, w.RemovedItems = Replaced, gone.Item, []RemovedItem{gone}
 		}
 		l.write(w)
 		if f, joins := l.fresh[it.Key]; joins {
@@ -243,8 +242,8 @@ func isFirst(it fragment.Item) bool {
 	return it.Position.Kind == directive.First || it.Position.Kind == directive.Before && it.Position.Anchor == ""
 }
 
-// front returns how many items at the beginning of the list earlier templates put first. A required template
-// comes before all that are not required.
+// front returns the number of items at the beginning of the list that earlier templates put first. A required
+// template comes before all that are not required.
 func (l *list) front() int {
 	if l.at.writers == nil {
 		return 0
@@ -258,17 +257,17 @@ func (l *list) front() int {
 	return len(l.now)
 }
 
-// takeOut takes a merged item out of the list, so that it is put in at its position.
-func (l *list) takeOut(it fragment.Item) fragment.Item {
+// detach removes a merged item from the list, and returns it for insertion at its position.
+func (l *list) detach(it fragment.Item) fragment.Item {
 	i := l.index[it.Key]
 	merged := l.now[i]
 	base := podschema.ListOf(podschema.LookUp(l.base, l.at.path.Segments()))
-	gone := Gone{At: i, Item: merged}
+	gone := RemovedItem{At: i, Item: merged}
 	if j, ok := podschema.IndexIn(l.id, base, map[string]bool{it.Key: true})[it.Key]; ok {
-		gone = Gone{At: j, Item: base[j]}
+		gone = RemovedItem{At: j, Item: base[j]}
 	}
 	if l.moved == nil {
-		l.moved = map[string]Gone{}
+		l.moved = map[string]RemovedItem{}
 	}
 	l.moved[it.Key] = gone
 	l.now, l.copied = slices.Delete(slices.Clone(l.now), i, i+1), true

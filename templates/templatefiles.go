@@ -15,22 +15,21 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// filesVolume ends the name of the volume that has a template's files; the template's name
-// stands before it.
+// filesVolume is the end of the name of the volume with a template's files; the template's name comes before
+// it.
 const filesVolume = "-files"
 
-// maxFiles is how many files a template may have.
+// maxFiles bounds the files of a template.
 const maxFiles = 64
 
-// file is an entry of spec.files. Its text becomes the annotation with the key, from which the
-// volume has it.
+// file is an entry of spec.files. Its text becomes an annotation of the pod, which the volume mounts.
 type file struct {
 	expression.Place
 	name, key string
 	text      node
 }
 
-// Files are the files of a template as one pod gets them.
+// Files are the rendered files of a template.
 type Files struct {
 	// Volume is the volume as the template renders it.
 	Volume map[string]any
@@ -38,7 +37,7 @@ type Files struct {
 	Texts map[string]string
 }
 
-// Bytes is what the annotations of the files take of what the API allows a pod.
+// Bytes is the size of the files' annotations, which counts towards the API's limit for a pod.
 func (f *Files) Bytes() int {
 	bytes := 0
 	for key, text := range f.Texts {
@@ -47,8 +46,8 @@ func (f *Files) Bytes() int {
 	return bytes
 }
 
-// fileKeys begins the keys of the annotations that have a template's files. A template's name
-// has no dot, so no parameter's key begins like this.
+// fileKeys is the beginning of the keys of a template's file annotations. Names of templates have no dots, so
+// no parameter's key begins like this.
 func (t *Template) fileKeys() string { return v1alpha1.OfTemplate(t.name + ".files") }
 
 // files compiles spec.files.
@@ -86,7 +85,7 @@ func (c *compiler) filesAllowed(t *Template, at *manifest.Path) {
 	}
 }
 
-// addFiles adds the template's files to a fragment. It returns nil if there are none.
+// addFiles adds the template's files to a fragment. It returns nil if the template has no files.
 func (r *renderer) addFiles(out *fragment.Node, s *expression.Scope) (*Files, error) {
 	t := r.template
 	if len(t.files) == 0 {

@@ -9,54 +9,52 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates/nearest"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Request is one pod on its way into the cluster.
+// Request is the creation of one pod, with the facts that decide about it.
 type Request struct {
-	// InjectKey is the full name of the inject annotation.
-	InjectKey string
-	// InjectionKey is the full name of the namespaces' injection label.
-	InjectionKey string
 	// Operation and Subresource are the admission request's.
 	Operation, Subresource string
-	// FromNode reports whether a node (a kubelet) sent the request.
+	// FromNode is set if a node (a kubelet) sent the request.
 	FromNode bool
 
 	// PodAnnotations and PodLabels are the base pod's.
 	PodAnnotations, PodLabels map[string]string
-	// RequiredPodLabels are the labels that required templates match. They may be
-	// more than PodLabels: a pod's record can hide a label from PodLabels, and a
-	// record can be forged.
+	// RequiredPodLabels are the labels that required templates match. They may be more than PodLabels: a pod's
+	// record can hide a label from PodLabels, and a record can be forged.
 	RequiredPodLabels map[string]string
+	Namespace         NamespaceMetadata
 
-	Namespace                             string
-	NamespaceLabels, NamespaceAnnotations map[string]string
-	// Excluded reports whether the admin keeps Pillion out of the namespace.
-	Excluded bool
-	// Disabled reports whether the namespace is switched off by its label.
-	Disabled bool
-
-	// Canaries has the stable template of each canary, by the canary's name. Pods cannot ask for a canary.
+	// Canaries has the stable template of each canary, by the canary's name. Pods cannot request a canary.
 	Canaries map[string]string
 
-	// Explain asks for Steps, and for an exclusion for each template that is not injected.
+	// Explain requests Steps, and an exclusion for each template that is not injected.
 	Explain bool
 }
 
-// Exclusion says why a template is not injected.
+// NamespaceMetadata is the part of a namespace that the decision reads.
+type NamespaceMetadata struct {
+	Name                string
+	Labels, Annotations map[string]string
+	// Excluded is set if the admin excludes the namespace from injection.
+	Excluded bool
+	// Disabled is set if the namespace's own label disables injection.
+	Disabled bool
+}
+
+// Exclusion is a template that is not injected, with the reason.
 type Exclusion struct {
 	Template string
 	Code     reason.Code
-	// Why is a sentence that names the rule and its input.
+	// Why is a sentence with the rule and its input.
 	Why string
-	// Exception names the exception of a required template by which the pod goes without it.
+	// Exception names the exception that exempts the pod, "" for none.
 	Exception string
-	// Asked reports whether somebody asked for the template, so that its
-	// absence deserves a warning.
-	Asked bool
-	// Deny reports that the pod must be refused: the pod or its namespace asks for
-	// a template that it cannot have. Where a controller creates the pod, nobody
-	// would see a warning; a refusal shows in the workload's events.
+	// Requested is set if somebody requested the template. Its absence then causes a warning.
+	Requested bool
+	// Deny is set if the pod must be refused: it or its namespace requests a template that it cannot have. A
+	// warning would be lost if a controller creates the pod; a refusal shows in the workload's events.
 	Deny bool
 }
 
@@ -65,7 +63,7 @@ type Exclusion struct {
 type Step struct {
 	// Template is the template that the rule decides about, or "".
 	Template string `json:"-"`
-	// Level says whose annotation the rule reads, or "".
+	// Level is the object whose annotation the rule reads, or "".
 	Level  Level  `json:"-"`
 	Rule   string `json:"rule"`
 	Input  string `json:"input"`
@@ -75,39 +73,38 @@ type Step struct {
 // Choice is a template to render.
 type Choice struct {
 	Template string
-	// Place is its index among the templates that were given.
+	// Place is its index among the templates passed to [Decide].
 	Place int
-	// Asked: an annotation asks for it, by name or by "true".
-	Asked bool
-	// Required: it is required of the pod.
+	// Requested is set if an annotation requests it, by name or by "true".
+	Requested bool
+	// Required is set if it is required of the pod.
 	Required bool
-	// Late: nothing asks for it, and its match selects the namespace and not the pod. It is injected only if
-	// another template gives the pod the label that it selects.
+	// Late is set if nothing requests the template, and its match selects the namespace but not the pod. It is
+	// injected only if another template sets the label that it selects.
 	Late bool
 }
 
-// Decision says which templates are injected, which are not, and why.
+// Decision has the templates to inject, and the reasons for the others.
 type Decision struct {
-	// Code is set when one rule decides for the whole pod: an excluded
-	// namespace, a mirror pod, an unreadable annotation, an opt-out.
+	// Code is set if one rule decides about the whole pod: an excluded namespace, a mirror pod, an invalid
+	// annotation, an opt-out.
 	Code reason.Code
 	Why  string
-	// Deny reports that the pod must be refused for an annotation.
+	// Deny is set if the pod must be refused because of an annotation.
 	Deny bool
-	// Inject has the templates to render, in the order they were given. Of a pod that must be
-	// refused they are the required ones: a final pod is compared with them all the same.
+	// Inject has the templates to render, in the order of injection. For a refused pod it has the required
+	// ones, because a final pod is still compared with them.
 	Inject []Choice
-	// Exclusions are the templates that are not injected though something concerns them:
-	// they are asked for, match, or are taken off one by one. They are in the templates'
-	// order, those that do not exist last. Of the rest there is none, unless the request
-	// says Explain: nothing asks for them, or Code says why for all.
+	// Exclusions are the templates that are requested, match, or are removed by the pod's annotation, and that
+	// are not injected. They are in the order of the templates, and unknown names come last. A request that
+	// says Explain gets an exclusion for every template that is not injected.
 	Exclusions []Exclusion
 	Warnings   []string
 	// Steps is nil unless the request says Explain.
 	Steps []Step
 }
 
-// Count returns how many templates are injected whatever others do.
+// Count returns the number of templates that are injected whatever the other templates do.
 func (d Decision) Count() int {
 	n := 0
 	for _, choice := range d.Inject {
@@ -120,7 +117,7 @@ func (d Decision) Count() int {
 
 const mirrorAnnotation = "kubernetes.io/config.mirror"
 
-// Decide chooses among templates, which are in the order in which they are injected.
+// Decide chooses among templates, which are in the order of injection.
 //
 //	pod says   namespace says   injected
 //	-          -                those that match
@@ -142,7 +139,7 @@ func Decide(r Request, templates []Template) Decision {
 	if !d.result.Deny {
 		d.result.Code, d.result.Why = d.off.code, d.off.why
 	}
-	verdicts := d.judgeAll()
+	verdicts := d.decideTemplates()
 	d.warn(verdicts)
 	for _, v := range verdicts {
 		d.conclude(v)
@@ -154,13 +151,14 @@ func Decide(r Request, templates []Template) Decision {
 type decider struct {
 	request   Request
 	templates []Template
-	// pod and namespace are what the annotations say. The pod's "true" is in the namespace's.
-	pod, namespace Ask
-	// off is why all templates are taken off that nothing else asks for.
+	// pod and namespace are the parsed annotations. A pod's "true" is stored in namespace.
+	pod, namespace Annotation
+	// off is the rule that excludes all templates that nothing else requests.
 	off     rule
 	ignores ignored
 	result  Decision
-	// offered are the names that the pod may ask for, and hints is for how many names the nearest was looked for.
+	// offered are the names that the pod may request. hints is the number of names for which the nearest was
+	// computed.
 	offered []string
 	hints   int
 }
@@ -171,7 +169,7 @@ type rule struct {
 	why  string
 }
 
-// ignored says what does not count for a request.
+// ignored is the part of the rules that a request ignores.
 type ignored int
 
 const (
@@ -181,59 +179,59 @@ const (
 	ignoresAll
 )
 
-// ofRequest returns the rule that no annotation can change.
+// ofRequest returns the rule that no annotation can override.
 func (d *decider) ofRequest() (rule, ignored) {
 	r := d.request
 	_, mirror := r.PodAnnotations[mirrorAnnotation]
 	switch {
 	case r.Operation != "CREATE" || r.Subresource != "":
 		return rule{reason.NotAPodCreation, "operation " + r.Operation + " on " + strings.TrimSuffix("pods/"+r.Subresource, "/")}, ignoresAll
-	case r.Excluded:
-		return rule{reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace)}, ignoresAll
-	case r.Disabled:
-		return rule{reason.NamespaceDisabled, fmt.Sprintf("namespace %q is switched off by its label %s=disabled", r.Namespace, r.InjectionKey)}, ignoresAll
+	case r.Namespace.Excluded:
+		return rule{reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace.Name)}, ignoresAll
+	case r.Namespace.Disabled:
+		return rule{reason.NamespaceDisabled, fmt.Sprintf("namespace %q is switched off by its label %s=disabled", r.Namespace.Name, v1alpha1.InjectionLabel)}, ignoresAll
 	case !mirror:
 		return rule{}, ignoresNothing
 	case r.FromNode || !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Required }):
 		return rule{reason.MirrorPod, "the pod mirrors a static pod of a node (" + mirrorAnnotation + "), which cannot be changed"}, ignoresAll
 	}
-	// No node sent the pod, so it mirrors nothing. The annotation alone must not keep required templates out.
-	return rule{reason.MirrorPod, "the pod says that it mirrors a static pod of a node (" + mirrorAnnotation + "), and no node sent it: it gets what is required, and nothing else"}, ignoresAnnotations
+	// No node sent the pod, so it mirrors nothing. The annotation alone must not exclude required templates.
+	return rule{reason.MirrorPod, "the pod claims to mirror a static pod of a node (" + mirrorAnnotation + "), but no node sent it: only required templates are injected"}, ignoresAnnotations
 }
 
-// readAnnotations reads what the pod and its namespace ask for. A pod that says for itself does not depend on
-// the namespace's annotation.
+// readAnnotations parses the annotations of the pod and its namespace. It ignores the namespace's annotation if
+// the pod's annotation replaces it.
 func (d *decider) readAnnotations() {
-	pod, podErr := d.ask(d.request.PodAnnotations, Pod)
-	ns, nsErr := d.ask(d.request.NamespaceAnnotations, Namespace)
+	pod, podErr := d.parseAnnotation(d.request.PodAnnotations, Pod)
+	ns, nsErr := d.parseAnnotation(d.request.Namespace.Annotations, Namespace)
 	speaks := pod.Mode == Out || pod.Mode == Names
 	switch {
 	case d.ignores != ignoresNothing:
-		if podErr != nil || nsErr != nil && !speaks || pod.asks() || pod.Mode != Out && ns.asks() {
-			d.result.Warnings = append(d.result.Warnings, d.off.code.Warning(fmt.Sprintf("nothing is injected, whatever %s says: %s", d.request.InjectKey, d.off.why)))
+		if podErr != nil || nsErr != nil && !speaks || pod.requestsAny() || pod.Mode != Out && ns.requestsAny() {
+			d.result.Warnings = append(d.result.Warnings, d.off.code.Warning(fmt.Sprintf("nothing is injected, whatever %s says: %s", v1alpha1.InjectKey, d.off.why)))
 		}
 	case podErr != nil:
 		d.refuse(Pod, podErr)
 	case nsErr != nil && !speaks:
 		d.refuse(Namespace, nsErr)
 	case pod.Mode == Out:
-		d.pod, d.off = pod, rule{reason.PodOptedOut, "the pod says " + d.request.InjectKey + `: "false"`}
+		d.pod, d.off = pod, rule{reason.PodOptedOut, "the pod says " + v1alpha1.InjectKey + `: "false"`}
 	case pod.Mode == Default && ns.Mode != Names:
 		d.namespace = pod
 	default:
 		d.pod, d.namespace = pod, ns
 		if ns.Mode == Out && pod.Mode != Names {
-			d.off = rule{reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace, d.request.InjectKey)}
+			d.off = rule{reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace.Name, v1alpha1.InjectKey)}
 		}
 	}
 }
 
-func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
-	value, present := annotations[d.request.InjectKey]
-	ask, err := ParseAsk(value, present, level)
-	input, result := "no annotation "+d.request.InjectKey, ask.Mode.String()
+func (d *decider) parseAnnotation(annotations map[string]string, level Level) (Annotation, error) {
+	value, present := annotations[v1alpha1.InjectKey]
+	ask, err := ParseAnnotation(value, present, level)
+	input, result := "no annotation "+v1alpha1.InjectKey, ask.Mode.String()
 	if present {
-		input = fmt.Sprintf("%s: %s", d.request.InjectKey, show.Value(value))
+		input = fmt.Sprintf("%s: %s", v1alpha1.InjectKey, show.Value(value))
 	}
 	if err != nil {
 		result = string(reason.BadAnnotation) + ": " + err.Error()
@@ -242,23 +240,23 @@ func (d *decider) ask(annotations map[string]string, level Level) (Ask, error) {
 	return ask, err
 }
 
-// refuse refuses the pod for an annotation. What is required of the pod does not depend on it.
+// refuse refuses the pod because of an annotation. Required templates still apply.
 func (d *decider) refuse(level Level, err error) {
-	value, of := d.request.PodAnnotations[d.request.InjectKey], ""
+	value, of := d.request.PodAnnotations[v1alpha1.InjectKey], ""
 	if level == Namespace {
-		value, of = d.request.NamespaceAnnotations[d.request.InjectKey], fmt.Sprintf(" of namespace %q", d.request.Namespace)
+		value, of = d.request.Namespace.Annotations[v1alpha1.InjectKey], fmt.Sprintf(" of namespace %q", d.request.Namespace.Name)
 	}
 	d.off, d.ignores = rule{}, ignoresAnnotations
 	d.result.Code, d.result.Deny = reason.BadAnnotation, true
-	d.result.Why = fmt.Sprintf("annotation %s%s: %s: %v", d.request.InjectKey, of, show.Value(value), err)
+	d.result.Why = fmt.Sprintf("annotation %s%s: %s: %v", v1alpha1.InjectKey, of, show.Value(value), err)
 }
 
-// judgeAll decides about each template that something concerns, and about the names behind them that no
-// template has.
-func (d *decider) judgeAll() []verdict {
+// decideTemplates decides about each template that is requested, matches or is excluded by name, and then about
+// names without a template.
+func (d *decider) decideTemplates() []verdict {
 	var verdicts []verdict
 	for i := range d.templates {
-		if v := d.judge(&d.templates[i]); d.request.Explain || v.cause != "" || v.late || v.excepted {
+		if v := d.decideTemplate(&d.templates[i]); d.request.Explain || v.cause != "" || v.late || v.excepted {
 			v.place = i
 			verdicts = append(verdicts, v)
 		}
@@ -267,7 +265,7 @@ func (d *decider) judgeAll() []verdict {
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		known := slices.ContainsFunc(d.templates, func(t Template) bool { return t.Name == name })
-		if v := d.judge(&Template{Name: name}); !known && v.isWanted() {
+		if v := d.decideTemplate(&Template{Name: name}); !known && v.isWanted() {
 			v.unknown = true
 			verdicts = append(verdicts, v)
 		}
@@ -275,9 +273,9 @@ func (d *decider) judgeAll() []verdict {
 	return verdicts
 }
 
-// warn warns of annotations that probably do not mean what they do.
+// warn adds warnings for annotations that are likely mistakes.
 func (d *decider) warn(verdicts []verdict) {
-	key := d.request.InjectKey
+	key := v1alpha1.InjectKey
 	warn := func(text string) { d.result.Warnings = append(d.result.Warnings, text) }
 	if d.namespace.Mode == Default && d.pod.Mode != Names && !slices.ContainsFunc(d.templates, func(t Template) bool { return t.InjectByDefault }) {
 		warn(reason.NoDefaultTemplates.Warning(fmt.Sprintf("%s is \"true\", and %s; name a template: %s", key, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
@@ -288,7 +286,7 @@ func (d *decider) warn(verdicts []verdict) {
 			lost = append(lost, v.Name)
 		}
 	}
-	if len(lost) > 0 && !verdicts[len(verdicts)-1].unknown { // a list that cannot be had is no advice
+	if len(lost) > 0 && !verdicts[len(verdicts)-1].unknown { // a list with an unknown name is no advice
 		warn(fmt.Sprintf("the pod's list replaces the namespace's, so the pod goes without %s; to add to the namespace's list: %s: %q",
 			strings.Join(lost, ", "), key, "+"+strings.Join(d.pod.Names, ",+")))
 	}
@@ -305,24 +303,24 @@ func (d *decider) warn(verdicts []verdict) {
 
 // conclude adds a template to the decision: as one to inject, or as an exclusion.
 func (d *decider) conclude(v verdict) {
-	why, asked := v.sentence(d.request), v.asked || v.required
+	why, asked := v.sentence(d.request), v.requested || v.required
 	switch {
 	case v.unknown:
-		d.exclude(v, Exclusion{Code: reason.UnknownTemplate, Asked: true, Deny: true, Why: fmt.Sprintf("%s (annotation %s), but %s", why, d.request.InjectKey, d.unknown(v.Name))})
+		d.exclude(v, Exclusion{Code: reason.UnknownTemplate, Requested: true, Deny: true, Why: fmt.Sprintf("%s (annotation %s), but %s", why, v1alpha1.InjectKey, d.unknown(v.Name))})
 	case v.isWanted() && v.Suspended && v.Namespaced:
-		d.exclude(v, Exclusion{Code: reason.Suspended, Asked: asked, Why: fmt.Sprintf("%s, but the NamespacedSidecarTemplate %s/%s is suspended; its spec.suspend has to become false", why, d.request.Namespace, v.Name)})
+		d.exclude(v, Exclusion{Code: reason.Suspended, Requested: asked, Why: fmt.Sprintf("%s, but the NamespacedSidecarTemplate %s/%s is suspended; set its spec.suspend to false", why, d.request.Namespace.Name, v.Name)})
 	case v.isWanted() && v.Suspended:
-		d.exclude(v, Exclusion{Code: reason.Suspended, Asked: asked, Why: why + ", but the cluster's admin has suspended it"})
+		d.exclude(v, Exclusion{Code: reason.Suspended, Requested: asked, Why: why + ", but the cluster's admin has suspended it"})
 	case v.isWanted() && !v.Available:
-		d.exclude(v, Exclusion{Code: reason.NotAllowedHere, Asked: asked, Deny: asked, Why: fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", why, d.request.Namespace)})
-	case v.isWanted() && v.Broken != nil: // a pod that the template matches counts like a pod that names the template
-		d.exclude(v, Exclusion{Code: reason.TemplateBroken, Asked: true, Deny: !v.SkipBroken, Why: fmt.Sprintf("%s, but no good version of it is known: %v", why, v.Broken)})
+		d.exclude(v, Exclusion{Code: reason.NotAllowedHere, Requested: asked, Deny: asked, Why: fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", why, d.request.Namespace.Name)})
+	case v.isWanted() && v.Broken != nil: // a match counts as a request
+		d.exclude(v, Exclusion{Code: reason.TemplateBroken, Requested: true, Deny: !v.SkipBroken, Why: fmt.Sprintf("%s, but no good version of it is known: %v", why, v.Broken)})
 	case v.isWanted():
 		d.inject(v, why)
 	case v.late && !v.Suspended && v.Broken == nil && v.Available:
 		d.result.Inject = append(d.result.Inject, Choice{Template: v.Name, Place: v.place, Late: true})
 	case v.excepted:
-		d.exclude(v, Exclusion{Code: reason.Excepted, Why: v.Exception.Why, Exception: v.Exception.Name, Asked: true})
+		d.exclude(v, Exclusion{Code: reason.Excepted, Why: v.Exception.Why, Exception: v.Exception.Name, Requested: true})
 	case v.cause == takenOff:
 		d.exclude(v, Exclusion{Code: reason.PodOptedOut, Why: why})
 	case v.cause == replaced:
@@ -344,28 +342,28 @@ func (d *decider) inject(v verdict, why string) {
 	if v.Required && !d.result.Deny {
 		d.result.Code, d.result.Why = "", ""
 	}
-	d.result.Inject = append(d.result.Inject, Choice{Template: v.Name, Place: v.place, Asked: v.asked, Required: v.required})
+	d.result.Inject = append(d.result.Inject, Choice{Template: v.Name, Place: v.place, Requested: v.requested, Required: v.required})
 	if v.excepted {
 		why += "; it is not required of the pod, which is excepted"
 	}
 	d.step(Step{Template: v.Name, Rule: "template " + v.Name, Input: why, Result: "conditions and parameters are checked next"})
 }
 
-// step adds a rule for a request that says Explain.
+// step adds a step if the request says Explain.
 func (d *decider) step(s Step) {
 	if d.request.Explain {
 		d.result.Steps = append(d.result.Steps, s)
 	}
 }
 
-// maxHints is for how many names of an annotation the nearest template is looked for: it takes
-// time, and a tenant may write many.
+// maxHints bounds the names of an annotation for which the nearest template is computed: that takes time, and a
+// tenant may write many.
 const maxHints = 5
 
-// unknown says that no template has a name, and what to ask for.
+// unknown returns the message for a name without a template, with the names that can be requested.
 func (d *decider) unknown(name string) string {
 	if stable, ok := d.request.Canaries[name]; ok {
-		return fmt.Sprintf("%s is a canary, which cannot be asked for; ask for %q, and the canary's share and selectors choose the version", show.Value(name), stable)
+		return fmt.Sprintf("%s is a canary, which cannot be requested; request %q: the canary's share and selectors choose the version", show.Value(name), stable)
 	}
 	list, near := d.listTemplates(), wordMeant(name)
 	if near == "" && d.hints < maxHints {
@@ -378,7 +376,7 @@ func (d *decider) unknown(name string) string {
 	return fmt.Sprintf("there is no template %s%s; there are: %s", show.Value(name), near, list)
 }
 
-// listTemplates names the templates that a team could ask for in this namespace.
+// listTemplates returns the names of the templates that can be requested in this namespace.
 func (d *decider) listTemplates() string {
 	if d.offered == nil {
 		d.offered = []string{}

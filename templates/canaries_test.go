@@ -40,7 +40,7 @@ func TestACanaryHasWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
 		"canary: {of: logs, percent: ten}":                         "spec.canary.percent",
 		"canary: {of: logs, share: 10}":                            "unknown field",
 		"canary: {}":                                               "spec.canary.of: is missing",
-		"canary: {of: Logs}":                                       "no name of a template",
+		"canary: {of: Logs}":                                       "is not a template name",
 		"canary: {of: logs-next}":                                  "is this template itself",
 		"canary: {of: logs, podSelector: {matchLabels: {a: '!'}}}": "spec.canary.podSelector",
 		"canary: {of: logs, namespaceSelector: {matchLabels: {pillion.dev/injection: enabled}}}": "a label that Pillion sets itself",

@@ -9,8 +9,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// A variable that reads container, itself or through another such variable, has a value for
-// each container of the pod, and may be read only where container is bound.
+// A variable that reads container, itself or through another such variable, has a value for each container of
+// the pod. It may be read only where container is bound.
 
 // mentionsContainer reports whether an expression may read container.
 var mentionsContainer = regexp.MustCompile(`\b` + eachName + `\b`)
@@ -31,8 +31,8 @@ func (e *Environment) CompileVariable(source string, at Place) *Expression {
 	return e.inContainer.Compile(source, at)
 }
 
-// readsContainer reports whether an expression reads container, and returns the first variable
-// by which it does.
+// readsContainer reports whether an expression reads container. It returns the first variable through which it
+// does.
 func (n *Names) readsContainer(root celast.Expr) (variable string, reads bool) {
 	reader{do: func(name string, fields []string, _ bool) {
 		switch {
@@ -45,7 +45,7 @@ func (n *Names) readsContainer(root celast.Expr) (variable string, reads bool) {
 	return variable, reads
 }
 
-// checkContainer returns why an expression outside of $each cannot have its variables, or nil.
+// checkContainer returns an error if an expression outside of $each reads variables that need container.
 func (e *Environment) checkContainer(root celast.Expr) error {
 	if variable, _ := e.names.readsContainer(root); variable != "" && !e.each {
 		return outsideOfContainer(variable)
@@ -57,8 +57,8 @@ func outsideOfContainer(variable string) error {
 	return fmt.Errorf("the variable %s reads %s, so it has a value only where there is one: in an item of spec.containers with $each, and in variables that are read there", variable, eachName)
 }
 
-// variablesFor returns the variables as the scope of a container sees them: once for each
-// container of the run, whichever items extend it.
+// variablesFor returns the variables for the scope of a container. All items that extend the container share
+// them.
 func (r *Run) variablesFor(s *Scope, container uintptr) ref.Val {
 	if len(r.names.perContainer) == 0 {
 		return nil

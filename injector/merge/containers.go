@@ -10,11 +10,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// containerLists are the lists among which a container's name is unique.
+// containerLists are the lists that share the names of containers.
 var containerLists = []string{"ephemeralContainers", "initContainers", "containers"}
 
-// namesOf returns the list in which each container of the pod stands, by name. It returns nil for a
-// fragment without containers.
+// namesOf returns the list of each container of the pod, by name. It returns nil for a fragment without
+// containers.
 func namesOf(pod map[string]any, f *fragment.Node) map[string]string {
 	if f.Field("spec", "containers") == nil && f.Field("spec", "initContainers") == nil {
 		return nil
@@ -31,8 +31,8 @@ func namesOf(pod map[string]any, f *fragment.Node) map[string]string {
 	return names
 }
 
-// route returns the fields of the fragment's spec. An item that extends a container moves to the list
-// in which that stands, and a sidecar whose name another kind of container has is left out.
+// route returns the fields of the fragment's spec. An item that extends a container moves to the list of that
+// container. A sidecar with the name of another kind of container is left out.
 func (m *merger) route(spec *fragment.Node, at place) ([]fragment.Field, error) {
 	items := map[string][]fragment.Item{}
 	for _, list := range []string{"containers", "initContainers"} {
@@ -68,7 +68,7 @@ func (m *merger) route(spec *fragment.Node, at place) ([]fragment.Field, error) 
 	return parts, nil
 }
 
-// listFor returns the list into which an item goes that the fragment has in a list, "" for none.
+// listFor returns the list of the pod for an item in a list of the fragment, "" for none.
 func (m *merger) listFor(list string, it fragment.Item, at place) (string, error) {
 	name := strings.TrimPrefix(it.Key, "name=")
 	there, taken := m.names[name]
@@ -90,8 +90,8 @@ func (m *merger) listFor(list string, it fragment.Item, at place) (string, error
 	return "", nil
 }
 
-// nameTaken treats the name of a sidecar that another kind of container has. Even Overwrite
-// refuses: it would have to remove a container.
+// nameTaken reports a conflict for a sidecar with the name of another kind of container. Overwrite does not
+// help, because it would remove a container.
 func (m *merger) nameTaken(list, there string, it fragment.Item, at place) {
 	const hint = "names are unique among init, app and ephemeral containers"
 	here, other := at.field(list).item(it.Key).with(it.Node), at.field(there).item(it.Key)
@@ -107,10 +107,10 @@ func (m *merger) nameTaken(list, there string, it fragment.Item, at place) {
 	m.overrules(here, policy, stands, it.JSON(), hint)
 }
 
-// nothingToExtend says which containers there are instead.
+// nothingToExtend returns an error that lists the pod's containers.
 func (m *merger) nothingToExtend(list string, it fragment.Item, at place) (string, error) {
 	for _, in := range []string{"containers", "initContainers"} {
-		if w := at.field(in).item(it.Key).writers; w != nil && w.gone {
+		if w := at.field(in).item(it.Key).writers; w != nil && w.deleted {
 			m.disagree(at.field(in).item(it.Key), w.by, nil, it.JSON(), "that template deletes it")
 			return "", nil
 		}
@@ -135,9 +135,9 @@ func (m *merger) nothingToExtend(list string, it fragment.Item, at place) (strin
 	return "", &FragmentError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf("%w; it has %s", ErrNothingToExtend, strings.Join(there, ", "))}
 }
 
-// container treats a container of a name that the list has. An extension's fields are merged. A
-// sidecar is one value, unless the container is an author's who may override it. It reports
-// whether the container has to move to its position.
+// container merges an item into the container of its name. It merges an extension's fields. A sidecar is one
+// value, unless it overrides an author's container. It reports whether the container moves to the item's
+// position.
 func (l *list) container(i int, it fragment.Item, at place) (moves bool, err error) {
 	written := at.wrote() != ""
 	if !it.IsSidecar() {
@@ -162,8 +162,9 @@ func (l *list) container(i int, it fragment.Item, at place) (moves bool, err err
 	return false, nil
 }
 
-// isEqual reports whether a container is as the sidecar: what it runs is the same, and merging the
-// sidecar into it changes nothing. What others added to it, such as the token's mount, may stay.
+// isEqual reports whether a container equals the sidecar: image, command, args and restartPolicy agree, and
+// merging the sidecar into the container changes nothing. Additions by others, such as the token's mount, are
+// allowed.
 func (l *list) isEqual(now map[string]any, it fragment.Item, at place) bool {
 	t := l.id.Elem
 	for _, name := range []string{"image", "command", "args", "restartPolicy"} {
@@ -176,7 +177,7 @@ func (l *list) isEqual(now map[string]any, it fragment.Item, at place) bool {
 	return err == nil && isSame(merged, now) && len(alone.result.Conflicts) == 0
 }
 
-// standsElsewhere reports whether the $position of an item asks for another place than the item has.
+// standsElsewhere reports whether the $position of an item differs from the item's index.
 func (l *list) standsElsewhere(it fragment.Item) bool {
 	if it.Position.Kind == directive.Default {
 		return false

@@ -14,13 +14,12 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Verify refuses a final pod, after all webhooks, to which the required templates would add something, or
-// that contradicts them. An update may add no such difference (update.go). Errors and the end of the
-// context are as with [Pipeline.Inject].
+// Verify refuses a final pod, after all webhooks, that lacks a part of a required template or contradicts one.
+// An update is refused only for differences that it adds (update.go). Errors are those of [Pipeline.Inject].
 func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 	c := p.begin(ctx, r)
-	refusals, err := c.wrong()
-	out := Outcome{Allowed: true, Pod: r.Pod}
+	refusals, err := c.verify()
+	out := Outcome{Allowed: true, Change: Change{Pod: r.Pod}}
 	if err != nil || len(refusals) == 0 {
 		return c.end(out, err)
 	}
@@ -29,15 +28,15 @@ func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 	return out, nil
 }
 
-// wrong says in which ways a pod is not what the required templates make of it.
-func (c *call) wrong() ([]TemplateOutcome, error) {
+// verify returns the differences between a pod and the required templates, as refusals.
+func (c *call) verify() ([]TemplateOutcome, error) {
 	switch {
 	case !c.request.RequiredHere():
 		return nil, nil
 	case c.request.Operation != "CREATE":
-		return c.wrongInUpdate()
+		return c.verifyUpdate()
 	}
-	base, decision, a, err := c.before(c.request.Pod)
+	base, decision, a, err := c.applyOrdinary(c.request.Pod)
 	if err != nil {
 		return nil, err
 	}
@@ -45,13 +44,13 @@ func (c *call) wrong() ([]TemplateOutcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, _ := record.Parse(c.request.Pod) // only for what the refusal says
+	rec, _ := record.Parse(c.request.Pod) // the record only completes the message
 	return c.refusalsOf(r, slices.Concat(r.Differences, r.Missing), rec), nil
 }
 
-// before applies the ordinary templates to the base of a final pod, to know their sidecars and what
-// they wrote. A template that fails gives none, and what the annotations ask for in vain refuses nothing.
-func (c *call) before(pod map[string]any) (base map[string]any, decision policy.Decision, a applied, err error) {
+// applyOrdinary applies the ordinary templates to the base of a final pod. The comparison needs their sidecars and
+// writes. A template that fails has none; a request that fails is no reason to refuse here.
+func (c *call) applyOrdinary(pod map[string]any) (base map[string]any, decision policy.Decision, a applied, err error) {
 	rec, _ := record.Parse(pod) // a record that cannot be read counts as none
 	base = rec.Base(pod)
 	decision = c.decide(base, podLabels(pod))
@@ -66,18 +65,18 @@ func (c *call) refusalsOf(r requiredResult, differences []required.Difference, r
 		if t.refuses {
 			refusals = append(refusals, t.outcome)
 		}
-		if wrong := c.sentence(t.outcome.Name, differences, rec); wrong != "" {
+		if wrong := c.differenceSentence(t.outcome.Name, differences, rec); wrong != "" {
 			out := t.outcome
-			out.Code, out.Asked, out.named, out.Why = reason.RequiredMissing, true, false, wrong
+			out.Code, out.Requested, out.named, out.Why = reason.RequiredMissing, true, false, wrong
 			refusals = append(refusals, out)
 		}
 	}
 	return refusals
 }
 
-// sentence lists the differences of a template, "" for none. The record only says whether another webhook
-// may have made one.
-func (c *call) sentence(template string, differences []required.Difference, rec record.Record) string {
+// differenceSentence lists the differences of a template, "" for none. The record only tells whether another webhook may
+// have caused one.
+func (c *call) differenceSentence(template string, differences []required.Difference, rec record.Record) string {
 	var wrong []string
 	since := false
 	for _, d := range differences {
@@ -94,7 +93,7 @@ func (c *call) sentence(template string, differences []required.Difference, rec 
 	return text
 }
 
-// wrote reports whether a record says that Pillion wrote a place, or the whole around it.
+// wrote reports whether a record has a write at a path, or around it.
 func wrote(rec record.Record, path *podschema.Path) bool {
 	for ; path != nil; path = path.Parent() {
 		if e, ok := rec.Set[path.String()]; ok && e.Sum != "" {

@@ -47,26 +47,26 @@ type Rendering struct {
 	Allowed          Allowed
 }
 
-// Difference is one way in which a pod is not what a required template makes of it.
+// Difference is one difference between a pod and a required template.
 type Difference struct {
 	Template string
 	Path     *podschema.Path
-	// Text says what is wrong there.
+	// Text describes the difference at Path.
 	Text string
 }
 
 // String returns the difference as a part of a sentence.
 func (d Difference) String() string { return d.Path.Readable() + " " + d.Text }
 
-// Result is what the required templates say of a pod.
+// Result is the result of [Required].
 type Result struct {
-	// Pod has what they add, by Operations.
+	// Pod is the pod with the additions of the required templates. Operations is the JSON patch that leads to
+	// it.
 	Pod        map[string]any
 	Operations []patch.Operation
 	// Writes are what each template adds, for the record.
 	Writes map[string][]merge.Write
-	// Missing is what they add, and Differences what contradicts them. The pod is verified if there are
-	// neither.
+	// Missing are the additions, Differences the contradictions. The pod is verified if both are empty.
 	Missing, Differences []Difference
 }
 
@@ -106,17 +106,18 @@ func Strip(pod map[string]any, own []Own) map[string]any {
 	return pod
 }
 
-// Required merges the required templates, in order, into a pod as all else has left it. Own are the
-// containers and volumes of each of them: they see the pod without these. Base is the pod without
-// any template, for the places of items that go. Writers say what other templates wrote, so that a
-// difference names them. The error is that of a Render, a merge's, or that of the context.
-func Required(ctx context.Context, base, pod map[string]any, all []Template, own []Own, writers *merge.Writers) (Result, error) {
+// Required merges the required templates, in order, into a pod that all other templates have changed. Own
+// has the containers and volumes of each template: Required strips them from the pod that the templates
+// see. The base pod gives the indexes of removed items, the writers the other template that a difference
+// names. Required returns the error of a Render, of a merge, or of the context.
+func Required(ctx context.Context, s merge.State, all []Template, own []Own) (Result, error) {
+	pod := s.Pod
 	r := &comparison{ctx: ctx, pod: pod, allowed: map[string]Allowed{}}
-	r.wanted = wanted{mounts: map[string]map[string]string{}, variables: map[string]map[string]string{}, volumes: map[string]string{}, own: map[string]bool{}}
+	r.expected = expectation{mounts: map[string]map[string]string{}, variables: map[string]map[string]string{}, volumes: map[string]string{}, own: map[string]bool{}}
 	r.result = Result{Pod: pod, Writes: map[string][]merge.Write{}}
 	merged, w := Strip(pod, own), &merge.Writers{}
-	if writers != nil {
-		w = writers.Copy()
+	if s.Writers != nil {
+		w = s.Writers.Copy()
 	}
 	for _, t := range all {
 		rendering, err := t.Render(merged)
@@ -127,7 +128,7 @@ func Required(ctx context.Context, base, pod map[string]any, all []Template, own
 		if f == nil {
 			continue
 		}
-		result, err := merge.Merge(ctx, base, merged, f, w, merge.Template{Name: t.Name, Required: true, KeepPodResources: rendering.KeepPodResources})
+		result, err := merge.Merge(ctx, merge.State{Base: s.Base, Pod: merged, Writers: w}, f, merge.Template{Name: t.Name, Required: true, KeepPodResources: rendering.KeepPodResources})
 		if err != nil {
 			return Result{}, err
 		}
@@ -137,7 +138,7 @@ func Required(ctx context.Context, base, pod map[string]any, all []Template, own
 		}
 		w.Add(t.Name, result.Writes)
 		r.result.Writes[t.Name] = result.Writes
-		r.wanted.add(t.Name, f)
+		r.expected.add(t.Name, f)
 		merged = result.Pod
 	}
 	if err := r.add(merged, all); err != nil {
@@ -149,18 +150,18 @@ func Required(ctx context.Context, base, pod map[string]any, all []Template, own
 	return r.result, ctx.Err()
 }
 
-// comparison compares a pod with what the required templates want.
+// comparison compares a pod with the fragments of the required templates.
 type comparison struct {
-	ctx     context.Context
-	pod     map[string]any
-	allowed map[string]Allowed
-	wanted  wanted
-	tokens  map[string]bool // the pod's volumes of a service account's token, by name
-	result  Result
+	ctx      context.Context
+	pod      map[string]any
+	allowed  map[string]Allowed
+	expected expectation
+	tokens   map[string]bool // the pod's volumes of a service account's token, by name
+	result   Result
 }
 
-// wanted is what the fragments of the required templates have.
-type wanted struct {
+// expectation indexes the fragments of the required templates.
+type expectation struct {
 	items []ownItem
 	own   map[string]bool // the list and key of each item
 	// mounts has the template of each mount in a container that is no template's own, by the container's
@@ -178,7 +179,7 @@ type ownItem struct {
 	node                *fragment.Node
 }
 
-func (w *wanted) add(template string, f *fragment.Node) {
+func (w *expectation) add(template string, f *fragment.Node) {
 	for _, list := range []string{"initContainers", "containers"} {
 		for _, it := range f.Field("spec", list).List() {
 			switch {
@@ -198,12 +199,12 @@ func (w *wanted) add(template string, f *fragment.Node) {
 	}
 }
 
-func (w *wanted) item(it ownItem) {
+func (w *expectation) item(it ownItem) {
 	w.items = append(w.items, it)
 	w.own[it.list+"/"+it.key] = true
 }
 
-func (w *wanted) extension(template, name string, n *fragment.Node) {
+func (w *expectation) extension(template, name string, n *fragment.Node) {
 	if w.mounts[name] == nil {
 		w.mounts[name], w.variables[name] = map[string]string{}, map[string]string{}
 	}
@@ -254,10 +255,10 @@ func (r *comparison) differs(template string, at *podschema.Path, format string,
 	r.result.Differences = append(r.result.Differences, Difference{template, at, fmt.Sprintf(format, args...)})
 }
 
-// add compares the own items that the pod has, and puts in what it lacks.
+// add compares the templates' own items with the pod's, and adds the missing ones.
 func (r *comparison) add(merged map[string]any, all []Template) error {
 	there := map[string]bool{}
-	for _, it := range r.wanted.items {
+	for _, it := range r.expected.items {
 		if is, ok := itemOf(r.pod, it.list, it.key); ok {
 			there[it.path().String()] = true
 			if want, ok := itemOf(merged, it.list, it.key); ok { // else a conflict has been told
@@ -265,7 +266,7 @@ func (r *comparison) add(merged map[string]any, all []Template) error {
 			}
 		}
 	}
-	w := &apply.Wanted{Pod: merged}
+	w := &apply.Target{Pod: merged}
 	for _, t := range all {
 		writes := slices.DeleteFunc(slices.Clone(r.result.Writes[t.Name]), func(one merge.Write) bool {
 			return inOwn(there, one.Path) || one.Value != nil && podschema.Equal(one.Type, podschema.LookUp(r.pod, one.Path.Segments()), one.Value)
@@ -291,7 +292,7 @@ func inOwn(there map[string]bool, path *podschema.Path) bool {
 	return false
 }
 
-// missing tells of what a template adds.
+// missing adds a difference for a write that the pod lacks.
 func (r *comparison) missing(template string, w merge.Write) {
 	d := Difference{Template: template, Path: w.Path}
 	switch w.Effect {
@@ -324,7 +325,7 @@ func (r *comparison) names(all []Template, own []Own) {
 		for _, item := range podschema.ListOf(podschema.ObjectOf(r.pod["spec"])[list]) {
 			name, _ := podschema.ObjectOf(item)["name"].(string)
 			i := slices.IndexFunc(own, func(o Own) bool { return has(o, list, name) })
-			if i >= 0 && !r.wanted.own[list+"/name="+name] {
+			if i >= 0 && !r.expected.own[list+"/name="+name] {
 				r.differs(all[i].Name, specPath.Field(list).Key("name="+name), "has a name that the template uses for other pods; use another name")
 			}
 		}
@@ -337,7 +338,7 @@ func (r *comparison) positions() {
 		id, _ := podschema.At("spec." + list).Identity()
 		items := podschema.ListOf(podschema.ObjectOf(r.result.Pod["spec"])[list])
 		asked, front := map[string]bool{}, map[string]bool{}
-		for _, it := range r.wanted.items {
+		for _, it := range r.expected.items {
 			if it.list == list && it.node.Position.Kind != directive.Default {
 				asked[it.key], asked["name="+it.node.Position.Anchor] = true, true
 				front[it.key] = it.node.Position.Kind == directive.First
@@ -348,7 +349,7 @@ func (r *comparison) positions() {
 		}
 		index := podschema.IndexIn(id, items, asked)
 		before := slices.IndexFunc(items, func(item any) bool { key, _ := id.Key(item); return !front[key] })
-		for _, it := range r.wanted.items {
+		for _, it := range r.expected.items {
 			i, have := index[it.key]
 			if it.list == list && have {
 				r.position(it, i, before, items, index)

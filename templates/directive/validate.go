@@ -9,25 +9,24 @@ import (
 	"github.com/pillion-dev/pillion/templates/nearest"
 )
 
-// Where is where an object stands in the pod.
+// Where is the place of an object in the pod.
 type Where struct {
-	// Path has the fields from the pod down to the object. Each list is followed by
-	// one element that stands for the item; Check does not read that element.
+	// Path has the fields from the pod down to the object, and an element for the item after each list. Check
+	// does not read that element.
 	Path []string
 	// Item is set for an item of a list.
 	Item bool
 	// Keyed is set for an item of a list whose items have names or keys.
 	Keyed bool
-	// Gathered is set for an item of a list without keys to which the merge adds
-	// items. The item that speaks of the whole list can stand in it.
+	// Gathered is set for an item of a list without keys to which the merge adds items. A marker for the whole
+	// list is allowed there.
 	Gathered bool
 	// Whole is set for an object that is compared and replaced as one value.
 	Whole bool
-	// Scalar is set for the place of one scalar. The object has the scalar as its value, and
-	// the directives that are about it.
+	// Scalar is set for an object that replaces one scalar. It has the scalar as its value, and directives.
 	Scalar bool
-	// Inside is set for what is part of such a value. No directive can stand there, but the
-	// item that speaks of a list of the kind Gathered.
+	// Inside is set for a part of such a value. Directives are not allowed there, except in an item of a
+	// [podschema.Gathered] list.
 	Inside bool
 }
 
@@ -35,13 +34,12 @@ type Where struct {
 type Problem struct {
 	// Key is the directive.
 	Key string
-	// Message says what is wrong with it, without naming the directive.
+	// Message describes the mistake without the directive's name.
 	Message string
 }
 
-// Check returns what is wrong with the directives of an object, in the order of
-// their names. The object is rendered, or is as the manifest has it but without
-// $if, $for and $each.
+// Check returns the mistakes in the directives of an object, in the order of their names. The object is
+// rendered, or is the manifest's without $if, $for and $each.
 func Check(object map[string]any, where Where) []Problem {
 	var problems []Problem
 	for _, key := range slices.Sorted(maps.Keys(object)) {
@@ -86,7 +84,7 @@ func check(key string, object map[string]any, where Where) string {
 
 const scalarForm = "; write {$onConflict: KeepPod, value: V}, or for the value of an annotation {$append: \",\", value: TEXT}"
 
-// checkScalar checks the object in the place of one scalar.
+// checkScalar checks an object that replaces one scalar.
 func checkScalar(object map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if name != valueField && !Is(name) {
@@ -99,8 +97,7 @@ func checkScalar(object map[string]any) string {
 	return ""
 }
 
-// checkJoin judges a directive that joins a text, on an environment variable or in the place
-// of an annotation's value.
+// checkJoin checks a joining directive, on an environment variable or on an annotation's value.
 func checkJoin(key string, object map[string]any, where Where) string {
 	separator, ok := object[key].(string)
 	verb := strings.TrimPrefix(key, "$")
@@ -156,7 +153,7 @@ func checkConflict(object map[string]any, where Where) string {
 func checkPatch(object map[string]any, where Where) string {
 	path, says := where.Path, Of(object)
 	if says.Marker && where.Item && (where.Keyed && !where.Inside || where.Gathered) {
-		path = path[:len(path)-1] // it speaks of the list
+		path = path[:len(path)-1] // it applies to the list
 	} else if where.Inside {
 		return insideOneValue
 	} else if where.Item && !where.Keyed {

@@ -17,7 +17,7 @@ type sidecar struct {
 	want, is map[string]any
 }
 
-// container compares a sidecar of a required template, field by field, with the one that the pod has.
+// container compares the pod's container with a required template's sidecar, field by field.
 func (r *comparison) container(it ownItem, want, is map[string]any) {
 	s := sidecar{comparison: r, template: it.template, allowed: r.allowed[it.template], at: it.path(), want: want, is: is}
 	if it.node.Field("volumeMounts").Item("mountPath="+merge.TokenPath) == nil {
@@ -142,7 +142,7 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 	}
 }
 
-// order compares the order of variables: $(NAME) stands for one that comes earlier.
+// order compares the order of variables, because $(NAME) refers only to earlier ones.
 func (s sidecar) order(id podschema.Identity, at *podschema.Path, wanted, items []any) {
 	place := map[string]int{}
 	for i, item := range wanted {
@@ -165,9 +165,8 @@ func (s sidecar) order(id podschema.Identity, at *podschema.Path, wanted, items 
 	}
 }
 
-// isToken reports whether a mount is the one that the API server's ServiceAccount
-// plugin adds: of a projected volume with the token, the cluster's CA and the
-// namespace, and nothing else.
+// isToken reports whether the API server's ServiceAccount plugin added the mount: its projected volume has the
+// token, the cluster's CA and the namespace, and nothing else.
 func (r *comparison) isToken(mount map[string]any) bool {
 	if mount["mountPath"] != merge.TokenPath || mount["readOnly"] != true || len(mount) != 3 {
 		return false

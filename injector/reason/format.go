@@ -9,25 +9,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A decision leaves the webhook as text: the API server passes on warnings and the
-// status of a refusal, and nothing else. Each format is written and read here only.
+// A decision leaves the webhook as text: the API server passes on only warnings and the status of a refusal.
+// This file alone writes and reads these formats.
 
 // Warning returns the text of a warning: the code, a colon and the sentence.
 func (c Code) Warning(sentence string) string { return string(c) + ": " + sentence }
 
-// OfWarning returns the code of a warning that [Code.Warning] wrote. It reports false
-// for a warning that somebody else wrote, or that has no code.
+// OfWarning returns the code of a warning that [Code.Warning] wrote. It reports false for any other warning.
 func OfWarning(text string) (Code, bool) {
 	before, _, found := strings.Cut(text, ": ")
 	return known(before, found)
 }
 
-// causePrefix begins the type of a cause, which is qualified as the names of labels are:
-// other webhooks put their own causes into a status.
+// causePrefix is the beginning of a cause's type, which is qualified because other webhooks put their own
+// causes into a status.
 const causePrefix = "pillion.dev/"
 
-// Refusal returns the status with which a webhook refuses an object: the message is for
-// people, the code is the type of the status's first cause.
+// Refusal returns the status of a refusal. It has the message for people, and the code as the type of its first
+// cause.
 func (c Code) Refusal(message string) *metav1.Status {
 	return &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message,
@@ -35,9 +34,8 @@ func (c Code) Refusal(message string) *metav1.Status {
 	}
 }
 
-// OfRefusal returns the code of a refusal that [Code.Refusal] wrote, from the error that
-// a client of the API server returns. It reports false if somebody else refused the
-// object, or if the error is no refusal.
+// OfRefusal returns the code of a refusal that [Code.Refusal] wrote, from the error of a client of the API
+// server. It reports false for any other error.
 func OfRefusal(err error) (Code, bool) {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) || answer.Status().Details == nil {
@@ -52,7 +50,7 @@ func OfRefusal(err error) (Code, bool) {
 	return "", false
 }
 
-// known returns the code of a name, and reports whether there is one.
+// known returns the code of a name, if there is such a code.
 func known(name string, found bool) (Code, bool) {
 	_, ok := table[Code(name)]
 	if !found || !ok {

@@ -31,7 +31,7 @@ type authorities struct {
 	// current is the CA that signs; nil if the Secret has no sound CA.
 	current *ca
 
-	// next is the staged CA; nil if there is none.
+	// next is the staged CA, or nil.
 	next *ca
 
 	// trusted are the CAs of the bundle except next. They include current.
@@ -135,15 +135,15 @@ type circumstances struct {
 	// inUse is the CA of the valid leaf that this replica serves, or nil.
 	inUse *x509.Certificate
 
-	// settled reports whether this replica has seen a CA published in all
+	// isSettled reports whether this replica has seen a CA published in all
 	// configurations for the settling time.
-	settled func(*x509.Certificate) bool
+	isSettled func(*x509.Certificate) bool
 
 	// terms are how long a CA stays trusted that does not sign any more.
 	terms terms
 
-	// make makes a CA.
-	make func() (*ca, error)
+	// makeCA makes a CA.
+	makeCA func() (*ca, error)
 }
 
 // step returns the CAs that the Secret should hold: the next state of the hand-over, or
@@ -161,14 +161,14 @@ func (a authorities) step(c circumstances) (authorities, error) {
 		// The Secret was deleted or damaged. Its CA is replaced in the usual steps,
 		// not at once.
 		next.current = remembered
-		next.next, err = c.make()
+		next.next, err = c.makeCA()
 	case next.current == nil || expired(next.current.cert, c.now) && (next.next == nil || expired(next.next.cert, c.now)):
 		next.next = nil
-		next.current, err = c.make()
-	case next.next != nil && (c.settled(next.next.cert) || ending(next.current.cert, c.now)):
+		next.current, err = c.makeCA()
+	case next.next != nil && (c.isSettled(next.next.cert) || ending(next.current.cert, c.now)):
 		next.current, next.next = next.next, nil
 	case next.next == nil && due(next.current.cert, c.now):
-		next.next, err = c.make()
+		next.next, err = c.makeCA()
 	}
 	if err != nil {
 		return a, err
@@ -177,8 +177,8 @@ func (a authorities) step(c circumstances) (authorities, error) {
 	return next, nil
 }
 
-// same reports whether a and b hold the same CAs, so that nothing has to be written.
-func (a authorities) same(b authorities) bool {
+// equal reports whether a and b hold the same CAs, so that nothing has to be written.
+func (a authorities) equal(b authorities) bool {
 	return sameCA(a.current, b.current) && sameCA(a.next, b.next) &&
 		bytes.Equal(encodeTrusted(a.trusted), encodeTrusted(b.trusted))
 }

@@ -46,8 +46,8 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 			made := 0
 			got, err := c.stored.step(circumstances{
 				now: now, remembered: c.remembered, terms: terms{time.Hour, time.Minute},
-				settled: func(cert *x509.Certificate) bool { return c.settled != nil && cert.Equal(c.settled.cert) },
-				make:    func() (*ca, error) { made++; return fresh, nil },
+				isSettled: func(cert *x509.Certificate) bool { return c.settled != nil && cert.Equal(c.settled.cert) },
+				makeCA:    func() (*ca, error) { made++; return fresh, nil },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -64,10 +64,10 @@ func TestEachStateOfTheHandOverLeadsToTheNext(t *testing.T) {
 				t.Error("the current CA is not trusted")
 			}
 			again, err := got.step(circumstances{
-				now: now, remembered: got, terms: terms{time.Hour, time.Minute}, settled: func(*x509.Certificate) bool { return false },
-				make: func() (*ca, error) { return nil, errors.New("made another one") },
+				now: now, remembered: got, terms: terms{time.Hour, time.Minute}, isSettled: func(*x509.Certificate) bool { return false },
+				makeCA: func() (*ca, error) { return nil, errors.New("made another one") },
 			})
-			if err != nil || !again.same(got) {
+			if err != nil || !again.equal(got) {
 				t.Errorf("a second step without any event changes the authorities (%v)", err)
 			}
 		})
@@ -79,7 +79,7 @@ func TestReplacedCAsOfADeletedSecretAreTrustedBriefly(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	current, soon, late, next := yearCA(t), yearCA(t), yearCA(t), yearCA(t)
 	got, err := authorities{}.step(circumstances{
-		now: now, terms: terms{time.Hour, time.Minute}, settled: func(*x509.Certificate) bool { return false }, make: func() (*ca, error) { return next, nil },
+		now: now, terms: terms{time.Hour, time.Minute}, isSettled: func(*x509.Certificate) bool { return false }, makeCA: func() (*ca, error) { return next, nil },
 		remembered: authorities{current: current, trusted: []trusted{{cert: current.cert}, {soon.cert, now.Add(time.Second)}, {late.cert, now.Add(time.Hour)}}},
 	})
 	want := []trusted{{cert: current.cert}, {soon.cert, now.Add(time.Second)}, {late.cert, now.Add(time.Minute)}}

@@ -72,13 +72,13 @@ func encodeTrusted(list []trusted) []byte {
 
 // terms are how long a CA that does not sign any more stays trusted.
 type terms struct {
-	// keep is for a CA that was replaced when it was due. It lasts until no replica can use a
+	// full is for a CA that was replaced when it was due. It lasts until no replica can use a
 	// leaf of the CA any more, whether or not the replica reaches the API server.
-	keep time.Duration
+	full time.Duration
 
-	// brief is for unwanted CAs: those that were replaced before they were due, and the
-	// replaced CAs of a Secret that was deleted. A replica that serves a leaf of such a CA,
-	// and reaches the API server, extends the time while it does.
+	// brief is for unwanted CAs. A CA is unwanted if it was replaced before it was due, or if
+	// it was a replaced CA of a Secret that was deleted. A replica that serves a leaf of such
+	// a CA, and reaches the API server, extends the time while it does.
 	brief time.Duration
 }
 
@@ -86,7 +86,7 @@ type terms struct {
 func termsOf(settle, leafDuration time.Duration) terms {
 	settle = max(settle, 0)
 	keep := settle + leafDuration + backdate(leafDuration)
-	return terms{keep: keep, brief: min(keep, settle+clockSkew)}
+	return terms{full: keep, brief: min(keep, settle+clockSkew)}
 }
 
 // remember returns the CAs that the Secret should remember, the current CA first.
@@ -110,11 +110,11 @@ func remember(stored []trusted, current, inUse *x509.Certificate, now time.Time,
 		}
 		switch {
 		case s.until.IsZero() && due(s.cert, now):
-			s.until = end(s.cert, t.keep)
+			s.until = end(s.cert, t.full)
 		case s.until.IsZero():
 			s.until = end(s.cert, t.brief)
-		case s.until.After(now.Add(t.keep + clockSkew)): // nobody keeps a CA for so long
-			s.until = end(s.cert, t.keep)
+		case s.until.After(now.Add(t.full + clockSkew)): // no replica writes such a time
+			s.until = end(s.cert, t.full)
 		}
 		if inUse != nil && s.cert.Equal(inUse) && s.until.Before(now.Add(t.brief/2)) {
 			s.until = end(s.cert, t.brief)

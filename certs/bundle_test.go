@@ -13,8 +13,8 @@ import (
 func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
-	spans := terms{keep: time.Hour, brief: time.Minute}
-	keep, brief := spans.keep, spans.brief
+	spans := terms{full: time.Hour, brief: time.Minute}
+	keep, brief := spans.full, spans.brief
 	current, old, older, ripe := yearCA(t), yearCA(t), yearCA(t), dueCA(t)
 	short := newCA(t, now.Add(time.Minute))
 	expired := newCA(t, now.Add(-time.Minute))
@@ -128,7 +128,7 @@ func TestBundleLaws(t *testing.T) {
 		pool[i] = newCA(t, start.Add(time.Duration(i+1)*12*time.Hour)).cert
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		spans := terms{keep: 10 * time.Hour, brief: time.Hour}
+		spans := terms{full: 10 * time.Hour, brief: time.Hour}
 		now := start
 		var stored []trusted
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {

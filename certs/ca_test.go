@@ -60,7 +60,7 @@ func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 		if limit := now.Add(min(c.leaf, c.caLeft)); l.tls.Leaf.NotAfter.After(limit) {
 			t.Errorf("a leaf of %s by a CA with %s left ends at %s, after %s", c.leaf, c.caLeft, l.tls.Leaf.NotAfter, limit)
 		}
-		if l.outlived(issuer, now) || !l.outlived(yearCA(t), now) {
+		if l.needsRenewal(issuer, now) || !l.needsRenewal(yearCA(t), now) {
 			t.Error("a new leaf is outlived, or a leaf of another CA is not")
 		}
 	}

@@ -16,19 +16,17 @@ import (
 // caSecret keeps the CAs of the self-signed provider in a Secret that all replicas
 // share. Only the loop uses it.
 type caSecret struct {
-	options     SelfSignedOptions
-	secret      *followed[*corev1.Secret]
-	permissions *permissions
-	problems    *problems
-	serving     *serving
-	made        *atomic.Int64
+	parts
+	options   SelfSignedOptions
+	secret    *objectCache[*corev1.Secret]
+	creations *atomic.Int64
 
-	// known are the CAs that the Secret held when it was last sound. They stay in force
+	// lastGood are the CAs that the Secret held when it was last sound. They stay in force
 	// while the Secret is absent or broken.
-	known authorities
+	lastGood authorities
 
-	// wrote is the last write to the Secret, until this replica sees the result.
-	wrote write
+	// lastWrite is the last write to the Secret, until this replica sees the result.
+	lastWrite write
 }
 
 // write is a write that replaced one version of the Secret; over is "" for a Secret
@@ -44,11 +42,11 @@ func (w write) pending(version string, now time.Time) bool {
 	return !w.at.IsZero() && w.over == version && now.Sub(w.at) < checkInterval
 }
 
-// keep reads the Secret and takes the next step of the hand-over in it. Call it before
+// reconcile reads the Secret and takes the next step of the hand-over in it. Call it before
 // publishing, so that no replica publishes a bundle without the CA of a leaf in use.
-// It waits for nothing: a write that comes too late is followed by an event, which
+// It does not wait: a write that comes too late is followed by an event, which
 // brings the next round.
-func (s *caSecret) keep(ctx context.Context) error {
+func (s *caSecret) reconcile(ctx context.Context) error {
 	now := s.options.Now()
 	var stored authorities
 	var broken error
@@ -58,10 +56,10 @@ func (s *caSecret) keep(ctx context.Context) error {
 		version = secret.ResourceVersion
 		stored, broken = readAuthorities(secret.Data)
 	}
-	if s.wrote.pending(version, now) {
+	if s.lastWrite.pending(version, now) {
 		return nil
 	}
-	remembered := s.known
+	remembered := s.lastGood
 	s.remember(stored.completedBy(remembered))
 	s.serving.confirmed.forget(now)
 	if stored.next != nil {
@@ -70,37 +68,36 @@ func (s *caSecret) keep(ctx context.Context) error {
 	made := int64(0)
 	want, err := stored.step(circumstances{
 		now: now, remembered: remembered, inUse: s.serving.inUse(), terms: termsOf(s.options.Settle, s.options.LeafDuration),
-		settled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
-		make: func() (*ca, error) {
+		isSettled: func(cert *x509.Certificate) bool { return s.serving.settled(cert, now) },
+		makeCA: func() (*ca, error) {
 			made++
 			return makeCA(s.options.service().dnsNames(), now, s.options.CADuration)
 		},
 	})
-	if err != nil || exists && broken == nil && stored.same(want) {
+	if err != nil || exists && broken == nil && stored.equal(want) {
 		return err
 	}
-	log := s.options.Logger
 	if exists && broken != nil && (len(secret.Data) > 0 || remembered.current != nil) {
-		log.Warn("the CA's Secret is damaged; Pillion creates a new CA", "secret", s.secret.key, "damage", broken)
+		s.log.Warn("the CA's Secret is damaged; Pillion creates a new CA", "secret", s.secret.key, "damage", broken)
 	}
 	written, err := s.store(ctx, secret, want)
 	if err != nil {
 		return errors.Join(broken, err)
 	}
 	if written {
-		s.wrote = write{over: version, at: now}
+		s.lastWrite = write{over: version, at: now}
 		s.remember(want)
-		s.made.Add(made)
-		log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
+		s.creations.Add(made)
+		s.log.Info("wrote the CA's secret", "secret", s.secret.key, "made", made, "staged", want.next != nil, "promoted", stored.current != nil && !stored.current.cert.Equal(want.current.cert))
 	}
 	return nil
 }
 
-// remember makes the authorities those in force. If they have no CA that signs, the known
+// remember puts the authorities into force. If they have no CA that signs, the last good
 // ones stay in force: a Secret that cannot be repaired costs no admission.
 func (s *caSecret) remember(a authorities) {
 	if a.current != nil {
-		s.known = a
+		s.lastGood = a
 	}
 }
 
@@ -114,8 +111,8 @@ func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want author
 		verb = "update"
 		next := secret.DeepCopy()
 		if s.options.SecretGiven {
-			// Helm deletes what a release has no more. Somebody may have made this Secret
-			// again by hand, and the chart renders none that another one made.
+			// Helm deletes objects that a release does not render any more. The chart renders
+			// this Secret only if it made it, and a person may have made it again.
 			metav1.SetMetaDataAnnotation(&next.ObjectMeta, "helm.sh/resource-policy", "keep")
 		}
 		if next.Data, err = want.write(secret.Data); err != nil {
@@ -144,9 +141,9 @@ func (s *caSecret) store(ctx context.Context, secret *corev1.Secret, want author
 }
 
 // bundle implements bundles.
-func (s *caSecret) bundle() []byte { return s.known.bundle() }
+func (s *caSecret) bundle() []byte { return s.lastGood.bundle() }
 
-// newestBundle implements bundles. An absent or broken Secret leaves the CAs known last
+// newestBundle implements bundles. An absent or broken Secret leaves the last good CAs
 // in force. The bundle is nil if the Secret does not remember the CA of the served leaf
 // yet: the Secret is so new that this replica is about to see it, and adds that CA
 // first.
@@ -162,7 +159,7 @@ func (s *caSecret) newestBundle(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return s.bundle(), nil
 	}
-	stored = stored.completedBy(s.known)
+	stored = stored.completedBy(s.lastGood)
 	if used := s.serving.inUse(); used != nil && !stored.trusts(used) {
 		return nil, nil
 	}

@@ -26,7 +26,7 @@ type CertManagerOptions struct {
 	// cainjector or somebody else publishes the CA.
 	Publish bool
 
-	// LeafDuration is the duration of the Certificate . A replaced CA stays published for so long.
+	// LeafDuration is the duration of the Certificate. A replaced CA stays published for so long.
 	LeafDuration time.Duration
 }
 
@@ -44,12 +44,9 @@ func (o *CertManagerOptions) permissions() []permission {
 
 // certManager is the provider whose leaf cert-manager issues and renews.
 type certManager struct {
-	options     CertManagerOptions
-	secret      *followed[*corev1.Secret]
-	permissions *permissions
-	serving     *serving
-	publisher   *publisher
-	problems    *problems
+	parts
+	options CertManagerOptions
+	secret  *objectCache[*corev1.Secret]
 
 	// candidate is the last sound leaf of the Secret.
 	candidate *leaf
@@ -62,8 +59,8 @@ type certManager struct {
 // Run.
 func NewCertManager(o CertManagerOptions) *Source {
 	s := newSource(o.Options, o.permissions())
-	secret := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
-	s.provider = &certManager{options: o, secret: secret, permissions: s.permissions, serving: s.serving, publisher: s.publisher, problems: s.problems}
+	secret := newSecretCache(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
+	s.provider = &certManager{parts: s.parts, options: o, secret: secret}
 	s.watches = append(s.watches, secret.run)
 	return s
 }
@@ -72,9 +69,9 @@ func NewCertManager(o CertManagerOptions) *Source {
 // remembers and the published bundle one step further.
 func (m *certManager) newest(ctx context.Context) *leaf {
 	if secret, ok := m.secret.get(); ok {
-		m.problems.note(subject(m.secret), failedSecret, m.read(ctx, secret))
+		m.problems.record(subject(m.secret), failedSecret, m.read(ctx, secret))
 	} else if m.candidate != nil {
-		m.problems.note(subject(m.secret), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", m.absent(), timestamp(m.candidate.tls.Leaf.NotAfter)))
+		m.problems.record(subject(m.secret), failedSecret, fmt.Errorf("%w; the last certificate stays in use, which ends at %s", m.absent(), timestamp(m.candidate.tls.Leaf.NotAfter)))
 	}
 	if m.candidate != nil && m.options.Publish && m.candidate.issuer != nil {
 		m.publisher.publish(ctx, m)
@@ -84,7 +81,7 @@ func (m *certManager) newest(ctx context.Context) *leaf {
 
 // missing implements provider.
 func (m *certManager) missing() error {
-	for _, err := range []error{m.secret.unknown(), m.problems.of(subject(m.secret)), m.absent()} {
+	for _, err := range []error{m.secret.unknown(), m.problems.get(subject(m.secret)), m.absent()} {
 		if err != nil {
 			return fmt.Errorf("secret %s: %w", m.secret.key, err)
 		}
@@ -110,11 +107,10 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	if next.issuer == nil && m.options.Publish {
 		return fmt.Errorf("key %s: no CA in it signed the certificate in %s, so there is no CA to publish", secretCAKey, corev1.TLSCertKey)
 	}
+	m.setCandidate(next)
 	if !m.options.Publish {
-		m.take(next)
 		return nil
 	}
-	m.take(next)
 	now, terms := m.options.Now(), termsOf(m.options.Settle, m.options.LeafDuration)
 	if stored := parseTrusted(secret.Data[secretTrustedKey]); len(stored) > 0 {
 		m.trusted = stored
@@ -134,9 +130,10 @@ func (m *certManager) read(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// take makes the leaf the candidate.
-func (m *certManager) take(next *leaf) {
-	if m.candidate == nil || !m.candidate.same(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
+// setCandidate makes the leaf the candidate. The same leaf again changes nothing, so that
+// pointers can be compared.
+func (m *certManager) setCandidate(next *leaf) {
+	if m.candidate == nil || !m.candidate.equal(next) || !next.trustAnchor().Equal(m.candidate.trustAnchor()) {
 		m.candidate = next
 	}
 }
@@ -181,8 +178,7 @@ func leafFromSecret(secret *corev1.Secret) (*leaf, error) {
 	return l, nil
 }
 
-// anchor returns the CA of the list that signed a certificate of the leaf's chain, nil if
-// there is none.
+// anchor returns the CA of the list that signed a certificate of the leaf's chain, or nil.
 func anchor(l *leaf, list []trusted) *x509.Certificate {
 	for _, t := range list {
 		for _, der := range l.tls.Certificate {

@@ -351,7 +351,7 @@ func (c *cluster) start(change func(*SelfSignedOptions)) (s *Source, stop func()
 // made counts the CAs that replicas made.
 func made(replicas []*Source) (n int64) {
 	for _, s := range replicas {
-		n += s.made.Load()
+		n += s.creations.Load()
 	}
 	return n
 }

@@ -90,7 +90,7 @@ type configuration struct {
 	// run follows the object until ctx ends.
 	run func(ctx context.Context)
 
-	// unknown says why nothing is known of the object yet; nil once something is.
+	// unknown returns why the object has not been read yet, and nil once it has been read.
 	unknown func() error
 
 	// get returns the newest version; false if the object does not exist or is unknown.
@@ -103,17 +103,17 @@ type configuration struct {
 	refused refusal
 }
 
-// followConfiguration prepares to follow a configuration and its entries that call the
-// Service. changed is called after every change of the object, and must not block.
-func followConfiguration(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) *configuration {
+// configurationFor returns a configuration, with its entries that call the Service.
+// changed is called after every change of the object, and must not block.
+func configurationFor(client kubernetes.Interface, c WebhookConfiguration, s service, changed func()) *configuration {
 	if c.Kind == Mutating {
-		return followKind(client, client.AdmissionregistrationV1().MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
+		return configurationForKind(client, client.AdmissionregistrationV1().MutatingWebhookConfigurations(), c, changed, func(object *admissionv1.MutatingWebhookConfiguration, r *registration) {
 			for i := range object.Webhooks {
 				r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 			}
 		})
 	}
-	return followKind(client, client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
+	return configurationForKind(client, client.AdmissionregistrationV1().ValidatingWebhookConfigurations(), c, changed, func(object *admissionv1.ValidatingWebhookConfiguration, r *registration) {
 		for i := range object.Webhooks {
 			r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, s)
 		}
@@ -126,13 +126,13 @@ type configurationClient[T, L runtime.Object] interface {
 	Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (T, error)
 }
 
-// followKind is followConfiguration for one kind. read adds the entries of an object of
-// that kind to the registration.
-func followKind[T interface {
+// configurationForKind is configurationFor for one kind. read adds the entries of an
+// object of that kind to the registration.
+func configurationForKind[T interface {
 	runtime.Object
 	metav1.Object
 }, L runtime.Object](client kubernetes.Interface, objects configurationClient[T, L], c WebhookConfiguration, changed func(), read func(T, *registration)) *configuration {
-	f := followOne[T](client, objects, "", c.Name, changed)
+	f := newObjectCache[T](client, objects, "", c.Name, changed)
 	return &configuration{
 		WebhookConfiguration: c, run: f.run, unknown: f.unknown,
 		get: func() (*registration, bool) {

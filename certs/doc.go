@@ -21,14 +21,14 @@
 // for its newest leaf, and offers that leaf for serving. Each part is a type in the file of its
 // name:
 //
-//	source       puts the parts together
-//	provider     supplies leaves: selfsigned (with casecret), certmanager, files
+//	source       connects the parts
+//	provider     supplies leaves: selfsigned (with casecret), certmanager, filepair
 //	permissions  wait until the process may do what the provider needs
 //	publisher    writes the CA bundle into the webhook configurations (publish.go)
 //	verifier     checks a leaf against the published bundles, as API servers do
-//	serving      holds the served leaf; handover decides when to replace it
+//	serving      has the served leaf; handover decides when to replace it
 //	readiness    whether the replica belongs in the Service (methods of source)
-//	problems     records what fails at present
+//	problems     records the present failures
 //
 // # Hand-over
 //

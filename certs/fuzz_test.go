@@ -69,7 +69,7 @@ func FuzzSecret(f *testing.F) {
 			t.Fatal(err)
 		}
 		read, err := readAuthorities(written)
-		if err != nil || !read.same(a) || !bytes.Equal(read.bundle(), a.bundle()) || string(written["other"]) != "stays" {
+		if err != nil || !read.equal(a) || !bytes.Equal(read.bundle(), a.bundle()) || string(written["other"]) != "stays" {
 			t.Fatalf("%s\nis written as\n%s\n(%v)", data, written, err)
 		}
 		if again, err := read.write(written); err != nil || !reflect.DeepEqual(again, written) {
@@ -202,7 +202,7 @@ func FuzzServingPair(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if l.tls.Leaf == nil || l.tls.PrivateKey == nil || !l.same(l) {
+		if l.tls.Leaf == nil || l.tls.PrivateKey == nil || !l.equal(l) {
 			t.Fatalf("an incomplete leaf: %+v", l)
 		}
 		if l.issuer != nil && !contains(parseTrusted(caCert), l.issuer) {

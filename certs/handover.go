@@ -9,7 +9,7 @@ import (
 // in every entry of every configuration without a break. Only one goroutine uses them.
 type confirmations map[string]time.Time
 
-// observe notes whether the CA is published now.
+// observe records whether the CA is published now.
 func (c confirmations) observe(cert *x509.Certificate, published bool, now time.Time) {
 	key := string(cert.Raw)
 	_, known := c[key]

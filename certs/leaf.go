@@ -18,8 +18,8 @@ type leaf struct {
 	issuer *x509.Certificate
 }
 
-// same reports whether both are the same certificate.
-func (l *leaf) same(other *leaf) bool {
+// equal reports whether both are the same certificate.
+func (l *leaf) equal(other *leaf) bool {
 	return l == other || bytes.Equal(l.tls.Leaf.Raw, other.tls.Leaf.Raw)
 }
 
@@ -77,12 +77,12 @@ func ending(cert *x509.Certificate, now time.Time) bool {
 	return left < min(time.Minute, cert.NotAfter.Sub(cert.NotBefore)/10)
 }
 
-// outlived reports whether a new leaf is needed, signed by the CA current.
-func (l *leaf) outlived(current *ca, now time.Time) bool {
+// needsRenewal reports whether a new leaf is needed, signed by the CA current.
+func (l *leaf) needsRenewal(current *ca, now time.Time) bool {
 	cert := l.tls.Leaf
 	if !l.issuer.Equal(current.cert) || now.Before(cert.NotBefore) || expired(cert, now) {
 		return true
 	}
-	// A new leaf would not last longer than one that ends with its CA.
+	// A leaf that ends with its CA is not renewed: the new leaf would end at the same time.
 	return due(cert, now) && cert.NotAfter.Before(current.cert.NotAfter)
 }

@@ -16,13 +16,13 @@ var (
 	publishedDesc = desc("published", "1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.", "kind", "configuration")
 	problemDesc   = desc("problem", "1 for each current failure, by object and by operation (as in failures_total); the log says why.", "object", "operation")
 	rotationsDesc = desc("rotations_total", "Serving certificates that replaced another one.")
-	madeDesc      = desc("authorities_made_total", "CAs that this replica made and stored.")
+	creationsDesc = desc("authorities_made_total", "CAs that this replica made and stored.")
 	failuresDesc  = desc("failures_total", "What failed, by operation (permission, secret, sign, publish, files); a repeated error counts once.", "operation")
 )
 
 // Describe implements [prometheus.Collector].
 func (*Source) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{expiresDesc, caExpiresDesc, publishedDesc, problemDesc, rotationsDesc, madeDesc, failuresDesc} {
+	for _, d := range []*prometheus.Desc{expiresDesc, caExpiresDesc, publishedDesc, problemDesc, rotationsDesc, creationsDesc, failuresDesc} {
 		out <- d
 	}
 }
@@ -52,7 +52,7 @@ func (s *Source) Collect(out chan<- prometheus.Metric) {
 		gauge(publishedDesc, value, string(c.Kind), c.Name)
 	}
 	counter(rotationsDesc, s.serving.rotations.Load())
-	counter(madeDesc, s.made.Load())
+	counter(creationsDesc, s.creations.Load())
 	s.problems.collect(gauge, counter)
 }
 

@@ -21,7 +21,7 @@ type Options struct {
 	Namespace, Service string
 
 	// WebhookConfigurations are the configurations with entries that call the Service.
-	// If there are none, nothing is published and any certificate is served.
+	// If the list is empty, nothing is published and any certificate is served.
 	WebhookConfigurations []WebhookConfiguration
 
 	// Settle is how long a new CA must have been published without a break before a

@@ -21,7 +21,7 @@ import (
 // lost permission that is rarely used would otherwise be noticed only when it is used.
 const permissionInterval = 2 * time.Minute
 
-// permissions checks that the process may do what its provider needs.
+// permissions checks that the process has the rights that its provider needs.
 type permissions struct {
 	client   kubernetes.Interface
 	needed   []permission
@@ -37,7 +37,7 @@ func (p *permissions) await(ctx context.Context) bool {
 		if len(missing) > 0 {
 			err = missingError(missing...)
 		}
-		p.problems.note(subjectStart, failedPermission, err)
+		p.problems.record(subjectStart, failedPermission, err)
 		if err == nil {
 			return true
 		}
@@ -62,7 +62,7 @@ func (p *permissions) watch(ctx context.Context) {
 			if slices.Contains(missing, needed) {
 				err = missingError(needed)
 			}
-			p.problems.note(needed.Right.String(), failedPermission, err)
+			p.problems.record(needed.Right.String(), failedPermission, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const (
 // subjectStart is the object of the problem that keeps the source from starting.
 const subjectStart = "start"
 
-// problems records what fails at present, by object. It logs and counts each new
+// problems records the present failures, by object. It logs and counts each new
 // problem once. It is safe for concurrent use.
 type problems struct {
 	log *slog.Logger
@@ -45,9 +45,9 @@ func newProblems(log *slog.Logger) *problems {
 	}
 }
 
-// note records the present state of an object: err is its problem, nil if it has
-// none. The same error again is neither logged nor counted.
-func (p *problems) note(object, operation string, err error) {
+// record replaces the problem of an object by err; nil means that it has no problem. The
+// same error again is neither logged nor counted.
+func (p *problems) record(object, operation string, err error) {
 	p.mu.Lock()
 	before := p.present[object]
 	if err == nil {
@@ -68,14 +68,14 @@ func (p *problems) note(object, operation string, err error) {
 	}
 }
 
-// of returns the problem of an object, nil if it has none.
-func (p *problems) of(object string) error {
+// get returns the problem of an object, or nil.
+func (p *problems) get(object string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.present[object].err
 }
 
-// collect tells the present problems, and how many there have been. The problem of
+// collect emits the metrics of the present problems and of all failures. The problem of
 // [subjectStart] is left out: Ready reports it.
 func (p *problems) collect(gauge func(*prometheus.Desc, float64, ...string), counter func(*prometheus.Desc, int64, ...string)) {
 	p.mu.Lock()

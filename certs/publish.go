@@ -13,8 +13,8 @@ import (
 
 // bundles supplies the CA bundle to publish.
 type bundles interface {
-	// bundle returns the bundle by what this replica has seen. It returns nil if there
-	// is nothing to publish.
+	// bundle returns the bundle that follows from this replica's caches. It returns nil if
+	// there is nothing to publish.
 	bundle() []byte
 
 	// newestBundle asks the API server and returns the bundle by its newest state. It
@@ -38,7 +38,7 @@ type publisher struct {
 // A replica that has not yet seen the newest CA must not undo the bundle of a replica
 // that has. So publish asks for the newest bundle before it writes, and the patch
 // applies only to the version of the configuration that was read before the question.
-// A bundle can therefore only be replaced by one that is as new or newer.
+// A bundle can therefore only be replaced by an equally new or newer bundle.
 func (p *publisher) publish(ctx context.Context, b bundles) {
 	want := b.bundle()
 	for _, c := range p.configurations {
@@ -46,7 +46,7 @@ func (p *publisher) publish(ctx context.Context, b bundles) {
 		if r, ok := c.get(); ok && want != nil && len(r.outdated(want)) > 0 {
 			err = p.publishIn(ctx, c, r, b)
 		}
-		p.problems.note(c.String(), failedPublish, err)
+		p.problems.record(c.String(), failedPublish, err)
 	}
 }
 
@@ -66,7 +66,7 @@ func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registra
 		return err
 	}
 	err = c.patch(ctx, patch)
-	if overtaken(err) || apierrors.IsInvalid(err) && !c.refused.again(r.resourceVersion, p.now()) {
+	if overtaken(err) || apierrors.IsInvalid(err) && !c.refused.repeats(r.resourceVersion, p.now()) {
 		p.log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", c.String(), "error", err)
 		return nil
 	}
@@ -113,9 +113,9 @@ type refusal struct {
 	since   time.Time
 }
 
-// again reports whether the API server refuses the value: the version that it refused
+// repeats reports whether the API server refuses the value: the version that it refused
 // some time ago is still the newest one.
-func (r *refusal) again(version string, now time.Time) bool {
+func (r *refusal) repeats(version string, now time.Time) bool {
 	if r.version != version {
 		*r = refusal{version, now}
 	}

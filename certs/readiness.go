@@ -7,14 +7,14 @@ import (
 )
 
 // Ready returns nil if the replica belongs in the Service: API servers can verify the served
-// certificate. Otherwise the error says what is missing, and on which object. After the first nil,
+// certificate. Otherwise the error names the missing part and its object. After the first nil,
 // Ready returns an error only if the certificate has expired, or if entries call the Service and
-// none of them verifies the certificate. The metrics tell the rest.
+// none of them verifies the certificate. Metrics report the other problems.
 //
 // An API server that cannot be reached changes nothing: a replica that is cut off
 // still serves its leaf.
 func (s *Source) Ready() error {
-	if err := s.problems.of(subjectStart); err != nil {
+	if err := s.problems.get(subjectStart); err != nil {
 		return err
 	}
 	served := s.serving.leaf()
@@ -63,12 +63,12 @@ func (s *Source) logChanges() {
 	}
 }
 
-// configurations returns why API servers that follow a configuration cannot verify the served
-// leaf, nil if they can.
+// configurations returns, by configuration, the reason why API servers that follow it cannot
+// verify the served leaf, or nil if they can.
 func (s *Source) configurations() map[WebhookConfiguration]error {
 	all := map[WebhookConfiguration]error{}
 	if served := s.serving.leaf(); served != nil {
-		for _, j := range s.verifier.judge(served, s.now()) {
+		for _, j := range s.verifier.verdicts(served, s.now()) {
 			all[j.WebhookConfiguration] = j.err
 		}
 		return all

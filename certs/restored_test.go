@@ -125,7 +125,7 @@ func TestACAThatIsOnlyPutBesideTheOthersIsSoonTrustedNoMore(t *testing.T) {
 				})
 				limit := 2*time.Second + clockSkew + 5*time.Second
 				if !until.IsZero() {
-					limit = termsOf(2*time.Second, 15*time.Minute).keep + 5*time.Second
+					limit = termsOf(2*time.Second, 15*time.Minute).full + 5*time.Second
 				}
 				time.Sleep(limit)
 				if c.trusts(foreign) {

@@ -59,7 +59,7 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 			bundle := c.configuration().Webhooks[0].ClientConfig.CABundle
 			made = 0
 			for i := range replicas {
-				made += replicas[i].made.Load()
+				made += replicas[i].creations.Load()
 			}
 			for _, v := range views {
 				trusted := v.see(now, bundle)
@@ -88,10 +88,10 @@ func TestTwentyRotationsLoseNoHandshake(t *testing.T) {
 				i := random.IntN(len(replicas))
 				replicas[i].stop()
 				leaves += replicas[i].serving.rotations.Load()
-				base := replicas[i].made.Load()
+				base := replicas[i].creations.Load()
 				replicas[i].Source, replicas[i].stop = start()
 				replicas[i].ready = false
-				replicas[i].made.Store(base)
+				replicas[i].creations.Store(base)
 			}
 		}
 		for i := range replicas {

@@ -14,8 +14,8 @@ type SelfSignedOptions struct {
 	// SecretName is the Secret that holds the CA. It is made when it is absent.
 	SecretName string
 
-	// SecretGiven says that somebody else makes the Secret, empty, and that the process has
-	// no permission to make one. An absent Secret is then a problem.
+	// SecretGiven means that the Secret is created by somebody else, empty, and that the
+	// process has no permission to create it. An absent Secret is then a problem.
 	SecretGiven bool
 
 	// CADuration is how long a new CA is valid. A CA is replaced when a third of its validity
@@ -40,10 +40,9 @@ func (o *SelfSignedOptions) permissions() []permission {
 
 // selfSigned is the provider that signs its own leaves, by the CA of a Secret.
 type selfSigned struct {
-	options   SelfSignedOptions
-	secret    *caSecret
-	publisher *publisher
-	problems  *problems
+	parts
+	options SelfSignedOptions
+	secret  *caSecret
 
 	// candidate is the newest leaf. It may have to wait before it is served.
 	candidate *leaf
@@ -53,10 +52,10 @@ type selfSigned struct {
 // Run.
 func NewSelfSigned(o SelfSignedOptions) *Source {
 	s := newSource(o.Options, o.permissions())
-	followed := followSecret(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
-	secret := &caSecret{options: o, secret: followed, permissions: s.permissions, problems: s.problems, serving: s.serving, made: &s.made}
-	s.provider = &selfSigned{options: o, secret: secret, publisher: s.publisher, problems: s.problems}
-	s.watches = append(s.watches, followed.run)
+	cache := newSecretCache(o.Client, o.Namespace, o.SecretName, s.changed.Wake)
+	secret := &caSecret{parts: s.parts, options: o, secret: cache, creations: &s.creations}
+	s.provider = &selfSigned{parts: s.parts, options: o, secret: secret}
+	s.watches = append(s.watches, cache.run)
 	return s
 }
 
@@ -66,37 +65,37 @@ const subjectLeaf = "serving certificate"
 // newest implements provider: it brings the Secret and the published bundle one step
 // further, and then signs.
 func (s *selfSigned) newest(ctx context.Context) *leaf {
-	followed := s.secret.secret
-	if followed.unknown() != nil {
+	cache := s.secret.secret
+	if cache.unknown() != nil {
 		return nil
 	}
-	s.problems.note(subject(followed), failedSecret, s.secret.keep(ctx))
-	if s.secret.known.current == nil {
+	s.problems.record(subject(cache), failedSecret, s.secret.reconcile(ctx))
+	if s.secret.lastGood.current == nil {
 		return nil
 	}
 	s.publisher.publish(ctx, s.secret)
-	s.problems.note(subjectLeaf, failedSign, s.renew())
+	s.problems.record(subjectLeaf, failedSign, s.renew())
 	return s.candidate
 }
 
 // missing implements provider.
 func (s *selfSigned) missing() error {
-	followed := s.secret.secret
-	for _, err := range []error{followed.unknown(), s.problems.of(subject(followed)), s.problems.of(subjectLeaf)} {
+	cache := s.secret.secret
+	for _, err := range []error{cache.unknown(), s.problems.get(subject(cache)), s.problems.get(subjectLeaf)} {
 		if err != nil {
-			return fmt.Errorf("secret %s: %w", followed.key, err)
+			return fmt.Errorf("secret %s: %w", cache.key, err)
 		}
 	}
-	if _, ok := followed.get(); !ok && !s.options.SecretGiven {
-		return fmt.Errorf("secret %s: not found; the first replica with the permission creates it", followed.key)
+	if _, ok := cache.get(); !ok && !s.options.SecretGiven {
+		return fmt.Errorf("secret %s: not found; the first replica with the permission creates it", cache.key)
 	}
 	return errors.New("the certificate is being signed")
 }
 
 // renew signs the next leaf if one is needed.
 func (s *selfSigned) renew() error {
-	current, now := s.secret.known.current, s.options.Now()
-	if s.candidate != nil && !s.candidate.outlived(current, now) {
+	current, now := s.secret.lastGood.current, s.options.Now()
+	if s.candidate != nil && !s.candidate.needsRenewal(current, now) {
 		return nil
 	}
 	next, err := current.sign(s.options.service().dnsNames(), now, s.options.LeafDuration)

@@ -76,7 +76,7 @@ func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 		if left := time.Until(leaf.issuer.NotAfter); left < 364*24*time.Hour || left > 365*24*time.Hour {
 			t.Errorf("the CA ends in %s, want a year", left)
 		}
-		if made, rotations := s.made.Load(), s.serving.rotations.Load(); made != 1 || rotations != 0 {
+		if made, rotations := s.creations.Load(), s.serving.rotations.Load(); made != 1 || rotations != 0 {
 			t.Errorf("%d CAs made and %d rotations, want one CA made", made, rotations)
 		}
 		want := newConfiguration()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// serving holds the leaf that is served, and replaces it when API servers are ready
-// for the next one. Any goroutine may read the leaf; only the loop uses the rest.
+// serving has the served leaf, and replaces it when API servers are ready for the next
+// leaf. Any goroutine may read the leaf; only the loop uses the rest.
 type serving struct {
 	served    atomic.Pointer[leaf]
 	confirmed confirmations
@@ -21,7 +21,7 @@ type serving struct {
 	rotations atomic.Int64
 }
 
-// leaf returns the served leaf, nil while there is none.
+// leaf returns the served leaf, or nil.
 func (s *serving) leaf() *leaf { return s.served.Load() }
 
 // inUse returns the CA of the served leaf, nil if the leaf has expired, if its CA is
@@ -34,7 +34,7 @@ func (s *serving) inUse() *x509.Certificate {
 	return served.issuer
 }
 
-// observe notes whether the staged CA is published now. Call it in every round: the
+// observe records whether the staged CA is published now. Call it in every round: the
 // settling time starts again after a round in which the CA was not published.
 func (s *serving) observe(staged *ca, now time.Time) {
 	s.confirmed.observe(staged.cert, s.verifier.published(staged), now)
@@ -45,14 +45,14 @@ func (s *serving) settled(cert *x509.Certificate, now time.Time) bool {
 	return s.confirmed.settled(cert, s.settle, now)
 }
 
-// offer gives the newest leaf. The leaf is served as soon as API servers are ready for
-// it; offer is called in every round until then.
+// offer serves the candidate as soon as API servers are ready for it. Call it in every
+// round.
 func (s *serving) offer(candidate *leaf) {
 	now := s.now()
 	accepts := func(l *leaf) bool { return s.verifier.accepts(l, now) }
 	s.confirmed.observe(candidate.trustAnchor(), accepts(candidate), now)
 	before := s.leaf()
-	if before != nil && before.same(candidate) || !replaces(before, candidate, now, accepts, s.settled(candidate.trustAnchor(), now)) {
+	if before != nil && before.equal(candidate) || !replaces(before, candidate, now, accepts, s.settled(candidate.trustAnchor(), now)) {
 		return
 	}
 	s.served.Store(candidate)

@@ -30,21 +30,15 @@ type provider interface {
 	// while there is none. Only the loop calls newest.
 	newest(ctx context.Context) *leaf
 
-	// missing says why there is no leaf yet. Any goroutine may call it.
+	// missing returns the reason why there is no leaf yet. Any goroutine may call it.
 	missing() error
 }
 
-// Source supplies a TLS server's certificate. It is a collector of its metrics. Make one with
-// [NewSelfSigned], [NewCertManager] or [NewFiles].
+// Source supplies a TLS server's certificate. It is a collector of its metrics.
+// [NewSelfSigned], [NewCertManager] and [NewFiles] return one.
 type Source struct {
-	provider    provider
-	permissions *permissions
-	verifier    *verifier
-	serving     *serving
-	publisher   *publisher
-	problems    *problems
-	log         *slog.Logger
-	now         func() time.Time
+	parts
+	provider provider
 
 	// verified reports whether Ready has returned nil before.
 	verified atomic.Bool
@@ -53,25 +47,39 @@ type Source struct {
 	// the loop uses it.
 	unverifiable map[WebhookConfiguration]bool
 
-	// made counts the CAs that this process made and stored.
-	made atomic.Int64
+	// creations counts the CAs that this process created and stored.
+	creations atomic.Int64
 
-	// changed brings the next round.
+	// changed starts the next round.
 	changed waiting.Wake
 
 	// watches follow the objects that the provider needs, each until its context ends.
 	watches []func(context.Context)
 }
 
-// newSource makes a source without a provider. needed are the permissions without
+// parts are shared by a source and its provider.
+type parts struct {
+	permissions *permissions
+	verifier    *verifier
+	serving     *serving
+	publisher   *publisher
+	problems    *problems
+	log         *slog.Logger
+	now         func() time.Time
+}
+
+// newSource returns a source without a provider. needed are the permissions without
 // which it does not start.
 func newSource(o Options, needed []permission) *Source {
-	s := &Source{changed: waiting.NewWake(), problems: newProblems(o.Logger), log: o.Logger, now: o.Now, unverifiable: map[WebhookConfiguration]bool{}}
+	s := &Source{
+		parts:   parts{problems: newProblems(o.Logger), log: o.Logger, now: o.Now},
+		changed: waiting.NewWake(), unverifiable: map[WebhookConfiguration]bool{},
+	}
 	var configurations []*configuration
 	for _, c := range o.WebhookConfigurations {
-		followed := followConfiguration(o.Client, c, o.service(), s.changed.Wake)
-		configurations = append(configurations, followed)
-		s.watches = append(s.watches, followed.run)
+		configuration := configurationFor(o.Client, c, o.service(), s.changed.Wake)
+		configurations = append(configurations, configuration)
+		s.watches = append(s.watches, configuration.run)
 	}
 	s.verifier = &verifier{configurations: configurations, service: o.service(), problems: s.problems}
 	s.permissions = &permissions{client: o.Client, needed: needed, problems: s.problems, log: o.Logger}
@@ -90,8 +98,7 @@ func (s *Source) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 }
 
 // Run keeps the certificate current until ctx ends, which is no error. Call it once. It waits for
-// the permissions first: following an object without the permission would retry for ever and
-// only log it.
+// the permissions first: a watch without the permission would retry for ever and only log it.
 func (s *Source) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,16 +14,16 @@ type verifier struct {
 	configurations []*configuration
 	service        service
 
-	// problems says why a caBundle that does not verify has not been restored.
+	// problems has the reason why a caBundle that does not verify has not been restored.
 	problems *problems
 }
 
-// judgement is how API servers that follow a configuration judge a leaf.
-type judgement struct {
+// verdict is the result of a leaf's verification by the entries of one configuration.
+type verdict struct {
 	WebhookConfiguration
 
-	// calling counts the entries that call the Service, verifying those of them that verify
-	// the leaf.
+	// calling counts the entries that call the Service. verifying counts those of them that
+	// verify the leaf.
 	calling, verifying int
 
 	// err names each entry by which API servers would refuse the leaf. A configuration that is
@@ -31,20 +31,20 @@ type judgement struct {
 	err error
 }
 
-// judge returns the judgement of each configuration.
-func (v *verifier) judge(l *leaf, now time.Time) []judgement {
-	judged := map[string]error{} // by caBundle: nearly always all entries have the same
+// verdicts returns the verdict of each configuration.
+func (v *verifier) verdicts(l *leaf, now time.Time) []verdict {
+	byBundle := map[string]error{} // nearly always all entries have the same caBundle
 	verify := func(caBundle []byte) error {
-		err, known := judged[string(caBundle)]
-		if !known {
+		err, ok := byBundle[string(caBundle)]
+		if !ok {
 			err = l.verify(caBundle, v.service.dnsName(), now)
-			judged[string(caBundle)] = err
+			byBundle[string(caBundle)] = err
 		}
 		return err
 	}
-	var all []judgement
+	var all []verdict
 	for _, c := range v.configurations {
-		j := judgement{WebhookConfiguration: c.WebhookConfiguration}
+		j := verdict{WebhookConfiguration: c.WebhookConfiguration}
 		r, ok := c.get()
 		switch {
 		case !ok:
@@ -62,7 +62,7 @@ func (v *verifier) judge(l *leaf, now time.Time) []judgement {
 			j.verifying = j.calling - len(reasons)
 			if len(reasons) > 0 {
 				j.err = errors.New(strings.Join(reasons, "; "))
-				if publishing := v.problems.of(c.String()); publishing != nil {
+				if publishing := v.problems.get(c.String()); publishing != nil {
 					j.err = fmt.Errorf("%w (%w)", j.err, publishing)
 				}
 			}
@@ -76,7 +76,7 @@ func (v *verifier) judge(l *leaf, now time.Time) []judgement {
 // refuse the leaf.
 func (v *verifier) verify(l *leaf, now time.Time) error {
 	var reasons []string
-	for _, j := range v.judge(l, now) {
+	for _, j := range v.verdicts(l, now) {
 		if j.err != nil {
 			reasons = append(reasons, fmt.Sprintf("%s: %s", j.WebhookConfiguration, j.err))
 		}
@@ -93,7 +93,7 @@ func (v *verifier) verify(l *leaf, now time.Time) error {
 // entries counts the entries that call the Service, and those of them that verify the
 // leaf.
 func (v *verifier) entries(l *leaf, now time.Time) (calling, verifying int) {
-	for _, j := range v.judge(l, now) {
+	for _, j := range v.verdicts(l, now) {
 		calling, verifying = calling+j.calling, verifying+j.verifying
 	}
 	return calling, verifying

@@ -1,5 +1,5 @@
-// Package charts has the parts of the Helm chart that commands bring: the templates of its library.
+// Package charts embeds the library of templates of the Helm chart.
 //
-// In: nothing. Out: their names and manifests, as text for templates.Compile. The chart makes objects of the
-// same files. Imports: nothing but the standard library.
+// In: nothing. Out: names and manifests, as text for templates.Compile. The chart renders SidecarTemplates from
+// the same files. Imports: the standard library.
 package charts

@@ -29,8 +29,7 @@ func Names() []string {
 	return names
 }
 
-// Template returns the manifest (YAML) of the library's template of that name. The error of an unknown name lists
-// the names.
+// Template returns the manifest (YAML) of a template of the library. The error for an unknown name lists the names.
 func Template(name string) ([]byte, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("the library has no template %q; it has %s", name, strings.Join(Names(), ", "))

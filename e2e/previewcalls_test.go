@@ -106,5 +106,5 @@ func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
 		t.Errorf("%d previews in a namespace that never asked", got)
 	}
 	// The label alone, as for another injector.
-	wantWarnings(t, kubectlSays(t, "", "label", "namespace", n.name, injectionLabel+"=enabled"), "namespace "+n.name+": the label "+injectionLabel+" asks for no sidecar")
+	wantWarnings(t, kubectlSays(t, "", "label", "namespace", n.name, injectionLabel+"=enabled"), "namespace "+n.name+": the label "+injectionLabel+" requests no sidecar")
 }

@@ -29,7 +29,7 @@ func TestATemplateWhosePodsTheAPIServerRefusesIsNamed(t *testing.T) {
 		{Namespace: "shop", Template: "own"}: {own},
 		{Namespace: "cart"}:                  {bad},
 	} {
-		if got := live.Unaccepted(t.Context(), of); !slices.Equal(got, want) {
+		if got := live.AcceptanceWarnings(t.Context(), of); !slices.Equal(got, want) {
 			t.Errorf("%+v: %q, want %q", of, got, want)
 		}
 	}

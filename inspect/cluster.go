@@ -26,14 +26,12 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 )
 
-// Cluster reads a cluster with the user's own rights. All commands read by it.
+// Cluster reads a cluster with the user's own rights.
 type Cluster struct {
 	Place
-	// Objects reads objects of all kinds, Names reads the metadata of objects alone.
+	// Objects reads objects of all kinds. Names reads only their metadata.
 	Objects dynamic.Interface
-	// unread has why the templates of a namespace could not be read, by its name.
-	unread sync.Map
-	Names  metadata.Interface
+	Names   metadata.Interface
 	// Pods lists pods as JSON.
 	Pods coverage.List
 
@@ -45,13 +43,15 @@ type Cluster struct {
 	// Trial creates pods by dry run.
 	Trial dynamic.Interface
 
+	// namespaceErrors has the errors of reads of templates, by namespace.
+	namespaceErrors sync.Map
 	// host is the API server's address.
 	host string
-	// heard are the warnings of Trial.
-	heard warnings
+	// trialWarnings has the warnings of Trial.
+	trialWarnings warnings
 }
 
-// Open returns the cluster of a connection, without asking it anything.
+// Open returns the cluster of a connection. It sends no request.
 func Open(config *rest.Config, place Place) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
@@ -63,11 +63,9 @@ func Open(config *rest.Config, place Place) (*Cluster, error) {
 	c := &Cluster{
 		Place: place, Pods: clientset.PodList(typed), host: config.Host, Version: clientset.ServerVersion(typed),
 		Objects: dynamic.NewForConfigOrDie(config), Names: metadata.NewForConfigOrDie(config),
-		Proxy: func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
-			return clientset.PodProxy(ctx, typed, place.Namespace, pod, port, path)
-		},
+		Proxy: clientset.PodProxy(typed, place.Namespace),
 	}
-	trying.WarningHandler = &c.heard
+	trying.WarningHandler = &c.trialWarnings
 	c.Trial = dynamic.NewForConfigOrDie(trying)
 	return c, nil
 }
@@ -75,13 +73,13 @@ func Open(config *rest.Config, place Place) (*Cluster, error) {
 // versionTimeout bounds a read of the API server's version.
 const versionTimeout = 5 * time.Second
 
-// KubernetesVersion returns the version of an API server, by a function that reads its /version.
-func KubernetesVersion(ctx context.Context, read func(context.Context) ([]byte, error)) (*version.Version, error) {
+// KubernetesVersion returns the version of the API server.
+func (c *Cluster) KubernetesVersion(ctx context.Context) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	body, err := read(ctx)
+	body, err := c.Version(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading /version: %w", err)
+		return nil, err
 	}
 	var info struct{ Major, Minor string }
 	if err := json.Unmarshal(body, &info); err != nil {
@@ -94,10 +92,10 @@ func KubernetesVersion(ctx context.Context, read func(context.Context) ([]byte, 
 	return parsed, nil
 }
 
-// Answers returns an error if the API server gives no answer, or does not accept the user's
-// credentials: then nothing else can be read.
-func (c *Cluster) Answers(ctx context.Context) error {
-	_, err := KubernetesVersion(ctx, c.Version)
+// CheckConnection returns an error if the API server does not answer, or does not accept the user's
+// credentials.
+func (c *Cluster) CheckConnection(ctx context.Context) error {
+	_, err := c.KubernetesVersion(ctx)
 	var transport *url.Error
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -108,7 +106,7 @@ func (c *Cluster) Answers(ctx context.Context) error {
 	return nil
 }
 
-func resourceOf(group, version, resource string) schema.GroupVersionResource {
+func gvr(group, version, resource string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
 }
 
@@ -124,7 +122,7 @@ func Get[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource,
 	return object, nil
 }
 
-// List reads the objects of a namespace, of all for "".
+// List reads the objects of a namespace, or of all namespaces for "".
 func List[T any](ctx context.Context, c *Cluster, of schema.GroupVersionResource, namespace string, options metav1.ListOptions) ([]T, error) {
 	list, err := c.Objects.Resource(of).Namespace(namespace).List(ctx, options)
 	if err != nil {
@@ -162,7 +160,7 @@ var (
 	PodsResource       = corev1.SchemeGroupVersion.WithResource("pods")
 )
 
-// podsWith returns a list of the pods that a selector selects, all for "".
+// podsWith returns a list of the pods that match a selector, or of all pods for "".
 func (c *Cluster) podsWith(selector string) coverage.List {
 	return func(ctx context.Context, namespace string, o metav1.ListOptions) (io.ReadCloser, error) {
 		o.LabelSelector = selector
@@ -170,14 +168,14 @@ func (c *Cluster) podsWith(selector string) coverage.List {
 	}
 }
 
-// DryRun creates a pod by dry run. Warnings are those of the API server.
+// DryRun creates a pod by dry run. It returns the warnings of the API server, too.
 func (c *Cluster) DryRun(ctx context.Context, namespace string, pod *unstructured.Unstructured) (made *unstructured.Unstructured, warnings []string, err error) {
-	c.heard.take()
+	c.trialWarnings.drain()
 	made, err = c.Trial.Resource(PodsResource).Namespace(namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	return made, c.heard.take(), err
+	return made, c.trialWarnings.drain(), err
 }
 
-// warnings are those of API servers.
+// warnings collects the warnings of API servers.
 type warnings struct {
 	mu    sync.Mutex
 	texts []string
@@ -190,8 +188,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.texts = append(w.texts, text)
 }
 
-// take returns the warnings that came since the last call.
-func (w *warnings) take() []string {
+// drain returns and clears the warnings.
+func (w *warnings) drain() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	texts := w.texts

@@ -16,7 +16,7 @@ import (
 // Whoever may not read the version may read other things.
 func TestOnlyAnAPIServerThatAnswersNothingEndsACommand(t *testing.T) {
 	answers := func(err error) error {
-		return (&inspect.Cluster{Version: func(context.Context) ([]byte, error) { return []byte("{}"), err }}).Answers(t.Context())
+		return (&inspect.Cluster{Version: func(context.Context) ([]byte, error) { return []byte("{}"), err }}).CheckConnection(t.Context())
 	}
 	if err := answers(apierrors.NewUnauthorized("Unauthorized")); err == nil || !strings.Contains(err.Error(), "does not accept your credentials") {
 		t.Error(err)

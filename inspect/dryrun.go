@@ -14,35 +14,35 @@ import (
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
-// addAnswer creates the pod by dry run, and adds the API server's answer. The answer is the verdict
-// wherever the rules say something else.
+// addAnswer creates the pod by dry run, and adds the API server's answer to the explanation. If the
+// answer contradicts the rules, it becomes the verdict.
 func (s *Session) addAnswer(ctx context.Context, explained *explain.Pod, pod map[string]any) error {
-	created, warnings, err := s.Live.create(ctx, explained.Namespace, pod)
+	created, warnings, err := s.Live.createUnnamed(ctx, explained.Namespace, pod)
 	switch {
 	case missingRight(err) != nil:
-		explained.Notes = append(explained.Notes, lacking("the API server was not asked by dry run: ", err))
+		explained.Notes = append(explained.Notes, rightsNote("the API server was not asked by dry run: ", err))
 		explained.TrustFailure()
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil:
-		explained.Answer(explain.DryRun{Says: "refused: " + err.Error(), Warnings: warnings})
+		explained.SetDryRun(explain.DryRun{Text: "refused: " + err.Error(), Warnings: warnings})
 	default:
 		rec, _ := record.Parse(created)
-		answer := explain.DryRun{Allowed: true, Says: "admitted, without a template", Templates: slices.Sorted(maps.Keys(rec.Templates)), Warnings: warnings}
+		answer := explain.DryRun{Allowed: true, Text: "admitted, without a template", Templates: slices.Sorted(maps.Keys(rec.Templates)), Warnings: warnings}
 		var versions []string
 		for _, name := range answer.Templates {
 			versions = append(versions, fmt.Sprintf("%s (version %s)", name, rec.Hash(name)))
 		}
 		if len(versions) > 0 {
-			answer.Says = "admitted, with " + strings.Join(versions, ", ")
+			answer.Text = "admitted, with " + strings.Join(versions, ", ")
 		}
-		explained.Answer(answer)
+		explained.SetDryRun(answer)
 	}
 	return nil
 }
 
-// create creates the pod by dry run, under another name.
-func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
+// createUnnamed creates the pod by dry run, with a generated name.
+func (c *Cluster) createUnnamed(ctx context.Context, namespace string, pod map[string]any) (created map[string]any, warnings []string, err error) {
 	u := unstructured.Unstructured{Object: runtime.DeepCopyJSON(pod)}
 	u.SetAPIVersion("v1")
 	u.SetKind("Pod")
@@ -50,7 +50,7 @@ func (c *Cluster) create(ctx context.Context, namespace string, pod map[string]a
 		u.SetGenerateName(strings.TrimSuffix(u.GetName(), "-") + "-")
 	}
 	u.SetName("")
-	u.SetNamespace(namespace) // a sample's is another
+	u.SetNamespace(namespace) // a sample pod has another namespace
 	u.SetResourceVersion("")
 	u.SetUID("")
 	owners := u.GetOwnerReferences()

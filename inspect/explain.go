@@ -39,14 +39,14 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 			if err != nil {
 				return report, err
 			}
-			s.Namespaces.Keep(read)
+			s.Namespaces.Add(read)
 		}
 		ns := *s.Namespaces.all[in]
 		var explained explain.Pod
 		var err error
 		switch target.Kind {
 		case "Namespace":
-			report.Namespaces = append(report.Namespaces, l.describe(ns))
+			report.Namespaces = append(report.Namespaces, l.explainNamespace(ns))
 			pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
 			if explained, err = s.explainNew(ctx, ns, workload.Pod{Object: pod, Owner: "a plain pod"}, pod, nil); err == nil && !l.Complete {
 				err = s.addAnswer(ctx, &explained, pod)
@@ -76,7 +76,7 @@ func (c *Cluster) get(ctx context.Context, namespace string, o Object) (*unstruc
 
 // ExplainFile explains a pod of a file.
 func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod, error) {
-	ns, known := s.Namespaces.Of(p.Namespace)
+	ns, known := s.Namespaces.Find(p.Namespace)
 	now, err := s.standing(ctx, p, ns)
 	if err != nil {
 		return explain.Pod{}, err
@@ -85,24 +85,24 @@ func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod,
 	if now != nil {
 		created = now.Base
 	}
-	explained, err := s.decided(ctx, p, ns, created, now)
+	explained, err := s.explainCreated(ctx, p, ns, created, now)
 	switch {
 	case err != nil:
 		return explained, err
 	case s.Live == nil:
 		explained.Notes = append(explained.Notes, s.fileNotes(ns.Name, known, now)...)
 	default:
-		explained.Called = new(s.Live.called(*s.Namespaces.get(ns.Name), created, nil))
+		explained.Called = new(s.Live.callState(*s.Namespaces.get(ns.Name), created, nil))
 	}
 	return explained, nil
 }
 
-// standing compares a pod of a file that exists, or has a record, with one that is created now.
-// A pod that is yet to be created has no standing.
+// standing compares a pod of a file with a pod that is created now. It returns nil for a pod that
+// does not exist and has no record.
 func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Namespace) (*drift.Comparison, error) {
 	metadata, _ := p.Object["metadata"].(map[string]any)
 	uid, _ := metadata["uid"].(string)
-	rec, _ := record.Parse(p.Object) // the run warns of a record that cannot be read
+	rec, _ := record.Parse(p.Object) // the outcome has a warning about a malformed record
 	if uid == "" && rec.Empty() {
 		return nil, nil
 	}
@@ -113,28 +113,28 @@ func (s *Session) standing(ctx context.Context, p workload.Pod, ns templates.Nam
 	return &found, nil
 }
 
-// fileNotes are about facts that the files do not have.
+// fileNotes returns notes about facts that are not in the files.
 func (s *Session) fileNotes(namespace string, known bool, now *drift.Comparison) []explain.Note {
 	var notes []explain.Note
-	say := func(format string, args ...any) {
-		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
+	add := func(format string, args ...any) {
+		notes = append(notes, explain.Note{Text: fmt.Sprintf(format, args...)})
 	}
 	if !known {
-		say("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace)
+		add("no --namespace-file has the namespace %s: it counts as one without annotations, and with no label but its name", namespace)
 	}
 	if now == nil {
 		return notes
 	}
 	for _, name := range drift.Named(now.Templates, drift.Dropped) {
-		say("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, v1alpha1.Group)
+		add("%s was injected before (%s/status), and would not be injected with these files: check the namespace and --templates", name, v1alpha1.Group)
 	}
 	return notes
 }
 
-// decided explains a pod as it is created now, or how one that exists compares with it.
-func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
+// explainCreated explains a pod that is created now. now is the comparison of an existing pod with it, or nil.
+func (s *Session) explainCreated(ctx context.Context, p workload.Pod, ns templates.Namespace, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now}
-	if _, known := s.Namespaces.Of(ns.Name); !known {
+	if _, known := s.Namespaces.Find(ns.Name); !known {
 		in.Unknown = s.Namespaces.unknown(ns.Name)
 	}
 	out, err := s.OutcomeOf(ctx, created, ns, injector.Request{Explain: true})
@@ -150,8 +150,8 @@ func (s *Session) decided(ctx context.Context, p workload.Pod, ns templates.Name
 	return explained, nil
 }
 
-// keysOf finds the keys under the prefix that mean nothing, of a pod or of a workload and its
-// pod template.
+// keysOf returns findings about meaningless keys under Pillion's prefix, in a pod or in a workload
+// and its pod template.
 func (s *Session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Outcome) []keys.Finding {
 	if s.Live != nil && s.Live.Templates == nil {
 		return nil
@@ -174,11 +174,11 @@ func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 	return u.GetLabels(), u.GetAnnotations()
 }
 
-// explainNew explains a pod of the cluster as it is created now, or how one that exists compares
-// with it.
+// explainNew is explainCreated for a pod of the cluster. Without the right to read templates, it
+// explains less.
 func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
 	if s.Live.Templates != nil {
-		return s.decided(ctx, p, ns.Namespace, created, now)
+		return s.explainCreated(ctx, p, ns.Namespace, created, now)
 	}
 	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now}
 	if ns.Unread != nil {
@@ -217,14 +217,14 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 		}
 	}
 	if now == nil {
-		explained.Notes = append(explained.Notes, explain.Note{Says: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and the answer is about a new one"})
+		explained.Notes = append(explained.Notes, explain.Note{Text: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and the answer is about a new one"})
 	}
-	explained.Called = new(s.Live.called(ns, created, pod))
+	explained.Called = new(s.Live.callState(ns, created, pod))
 	return explained, nil
 }
 
-// compared compares a pod that exists with a new one, and returns the new one as its author
-// wrote it. Now is nil where the comparison means nothing.
+// compared compares an existing pod with a new one. It returns the new pod without Pillion's
+// changes. now is nil for a pod that has ended, is being deleted, or mirrors a static pod.
 func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any) (now *drift.Comparison, created map[string]any, err error) {
 	found, err := s.Compare.Compare(ctx, pod, ns.Namespace, s.Templates)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *Session) compared(ctx context.Context, ns Namespace, pod map[string]any
 	return &found, found.Base, nil
 }
 
-// explainWorkload explains the pod that a workload creates, and how its pods stand.
+// explainWorkload explains the pod that a workload creates, and compares the workload's pods with it.
 func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (explain.Pod, error) {
 	found, err := s.Live.get(ctx, ns.Name, o)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 		if explained, err = s.explainNew(ctx, ns, p, created, nil); err != nil {
 			return nil, err
 		}
-		explained.Called = new(s.Live.called(ns, created, nil))
+		explained.Called = new(s.Live.callState(ns, created, nil))
 		if err := s.addRunning(ctx, &explained, ns, o, found); err != nil {
 			return nil, err
 		}
@@ -288,9 +288,9 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 	return explained, nil
 }
 
-// describe says what a namespace says of itself.
-func (l *Live) describe(ns Namespace) explain.Namespace {
-	called := l.called(ns, nil, nil)
+// explainNamespace explains the label, the annotations and the keys of a namespace.
+func (l *Live) explainNamespace(ns Namespace) explain.Namespace {
+	called := l.callState(ns, nil, nil)
 	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[v1alpha1.InjectionLabel], Called: called.Why, Annotations: map[string]string{}, Keys: []string{}}
 	if l.Templates != nil {
 		d.Keys = explain.Sentences(keys.Check(keys.Rules{Templates: l.Templates.In(ns.Name), Namespace: ns.Labels},
@@ -304,19 +304,19 @@ func (l *Live) describe(ns Namespace) explain.Namespace {
 	return d
 }
 
-// called says whether API servers call Pillion for pods of the namespace with the annotations
-// of pod, which may be nil. Live is the pod as it exists, nil for a new one.
-func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
+// callState reports whether API servers call Pillion for pods of the namespace with the
+// annotations of pod, which may be nil. live is the existing pod, or nil for a new one.
+func (l *Live) callState(ns Namespace, pod, live map[string]any) explain.CallState {
 	key := v1alpha1.InjectionLabel
 	annotations, _, _ := unstructured.NestedMap(pod, "metadata", "annotations")
 	label, labelled := ns.Labels[key]
 	call := l.Compare.Registration.Call(ns.Namespace, annotations)
-	called := explain.Called{Known: true, Now: call.Called()}
+	called := explain.CallState{IsKnown: true, Now: call.Called()}
 	switch {
 	case call == entries.CalledNowhere:
 		called.Why = fmt.Sprintf("no: Pillion excludes the namespace %s", ns.Name)
 	case ns.Unread != nil:
-		called.Known, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
+		called.IsKnown, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
 	case call == entries.CalledByLabel:
 		called.Why = fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
 	case call == entries.NotCalledByLabel:
@@ -326,8 +326,8 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 	case call == entries.CalledForAll:
 		called.Why = "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case l.scope != nil:
-		unread := lacking(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)
-		called.Known, called.Why, called.Remedy = false, unread.Says, unread.Remedy
+		unread := rightsNote(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)
+		called.IsKnown, called.Why, called.Remedy = false, unread.Text, unread.Remedy
 	case labelled:
 		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace is not recognised; allowed are enabled, enforced and disabled", key, label)
 	case pod == nil:
@@ -336,14 +336,14 @@ func (l *Live) called(ns Namespace, pod, live map[string]any) explain.Called {
 		called.Why = fmt.Sprintf("no: the namespace has no label %s, and the pod no annotation %s/inject", key, v1alpha1.Group)
 	}
 	if live != nil {
-		called.Then = l.calledThen(ns, live)
+		called.Then = l.callAtCreation(ns, live)
 	}
 	return called
 }
 
-// calledThen says whether Pillion was called when the pod was created, as far as the pod and
-// the namespace tell.
-func (l *Live) calledThen(ns Namespace, pod map[string]any) string {
+// callAtCreation explains whether Pillion was called when the pod was created, by the pod's record
+// and the namespace's managed fields.
+func (l *Live) callAtCreation(ns Namespace, pod map[string]any) string {
 	rec, err := record.Parse(pod)
 	if err == nil && !rec.Empty() {
 		return fmt.Sprintf("yes: the pod has the record %s/status", v1alpha1.Group)
@@ -357,8 +357,8 @@ func (l *Live) calledThen(ns Namespace, pod map[string]any) string {
 	return says
 }
 
-// writtenAt returns when a label of an object was written last, at the latest: the last write
-// of the manager that the label belongs to.
+// writtenAt returns an upper bound of the time when a label of an object was written: the last
+// write of the label's field manager.
 func writtenAt(object map[string]any, label string) (time.Time, bool) {
 	u := unstructured.Unstructured{Object: object}
 	for _, entry := range u.GetManagedFields() {
@@ -377,8 +377,8 @@ func writtenAt(object map[string]any, label string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Params returns the values of a template's parameters that a plain pod of the namespace gets, by
-// name; nil without a namespace.
+// Params returns, by name, the parameters of a template for a plain pod of the namespace. It returns
+// nil without a namespace.
 func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]explain.Parameter, error) {
 	if namespace == "" {
 		return nil, nil
@@ -391,7 +391,7 @@ func (l *Live) Params(ctx context.Context, name, namespace string) (map[string]e
 		return nil, ns.Unread
 	}
 	s := l.Session()
-	s.Namespaces.Keep(ns)
+	s.Namespaces.Add(ns)
 	pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
 	pod["metadata"] = map[string]any{"annotations": map[string]any{v1alpha1.InjectKey: name}}
 	out, err := s.OutcomeOf(ctx, pod, ns.Namespace, injector.Request{Explain: true})

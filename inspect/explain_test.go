@@ -63,7 +63,7 @@ status: {phase: Running}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Namespaces.Keep(ns)
+	s.Namespaces.Add(ns)
 	out, err := s.OutcomeOf(t.Context(), pod, ns.Namespace, injector.Request{})
 	if err != nil || !out.Allowed {
 		t.Fatalf("injecting: %v %s", err, out.Message)

@@ -1,8 +1,8 @@
 package inspect
 
-// What tests see beside what commands see.
+// Exports for tests.
 
-const MostWorkloads = mostWorkloads
+const MaxWorkloads = maxWorkloads
 
 var GetURL = getURL
 

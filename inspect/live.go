@@ -19,21 +19,22 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Live is a cluster with what decides about its pods.
+// Live is a cluster with the settings and templates of its Pillion.
 type Live struct {
 	*Cluster
 	Settings
 	Compare drift.Comparer
-	// Complete: the server's settings were read. Otherwise they are what a team may know.
+	// Complete means that the server's settings were read. Otherwise Settings has the parts that a
+	// team may read.
 	Complete bool
-	// Fallback is the namespace of objects that name none.
+	// Fallback is the namespace of objects without one.
 	Fallback string
-	// Notes say what could not be read, and what would let the user.
+	// Notes name the objects that could not be read, with the commands that grant the right.
 	Notes []explain.Note
 }
 
-// By returns the cluster with settings that decide about its pods.
-func (c *Cluster) By(s Settings) *Live {
+// WithSettings returns the cluster with settings.
+func (c *Cluster) WithSettings(s Settings) *Live {
 	return &Live{Cluster: c, Settings: s, Compare: drift.Comparer{
 		Pipeline: injector.NewPipeline(injector.Config{
 			Namespace: c.Namespace, ExcludedNamespaces: s.Excluded,
@@ -42,9 +43,9 @@ func (c *Cluster) By(s Settings) *Live {
 	}}
 }
 
-// Live reads the settings of the server, or what a team may know of them.
+// Live reads the settings of the server, or the parts that a team may read.
 func (c *Cluster) Live(ctx context.Context) (*Live, error) {
-	if err := c.Answers(ctx); err != nil {
+	if err := c.CheckConnection(ctx); err != nil {
 		return nil, err
 	}
 	settings, err := c.Settings(ctx)
@@ -52,28 +53,28 @@ func (c *Cluster) Live(ctx context.Context) (*Live, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := c.By(settings)
+		l := c.WithSettings(settings)
 		l.Complete = true
 		return l, nil
 	}
 	notes := []explain.Note{{
-		Says: "Pillion's settings cannot be read with your rights: templates are compiled without the installer's values. What the server does with the pod is the dry run's answer. An admin can grant more:",
+		Text: "Pillion's settings cannot be read with your rights: templates are compiled without the installer's values. What the server does with the pod is the dry run's answer. An admin can grant more:",
 		Remedy: []string{
 			fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=list --resource=configmaps", c.Namespace),
-			fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", c.Namespace, deniedTo(err)),
+			fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", c.Namespace, subjectFlag(err)),
 		},
 	}}
 	settings, more, err := c.teamSettings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l := c.By(settings)
+	l := c.WithSettings(settings)
 	l.Notes = append(notes, more...)
 	return l, nil
 }
 
-// teamSettings are the settings as far as a team may know them: the templates of the cluster, and the defaults of
-// the rest. Its templates are nil if not even they can be read.
+// teamSettings returns the settings for a user who may not read the server's: the templates of the cluster, and the
+// defaults of the other settings. The templates are nil if the user may not read them.
 func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain.Note, err error) {
 	s = Settings{
 		Excluded: append(settings.DefaultExcluded(), c.Namespace), approximate: map[string]string{},
@@ -83,12 +84,12 @@ func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain
 		return s, nil, err
 	}
 	note := func(format string, args ...any) {
-		notes = append(notes, explain.Note{Says: fmt.Sprintf(format, args...)})
+		notes = append(notes, explain.Note{Text: fmt.Sprintf(format, args...)})
 	}
 	found, err := c.Objects.Resource(store.Resource).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		return s, []explain.Note{lacking("the templates in force cannot be read: ", err)}, nil
+		return s, []explain.Note{rightsNote("the templates in force cannot be read: ", err)}, nil
 	case apierrors.IsNotFound(err):
 		note("the API has no SidecarTemplates: Pillion is not installed, or its CRD is gone")
 		return s, notes, nil
@@ -102,7 +103,7 @@ func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain
 		o := store.NewObject(&found.Items[i])
 		name, hash := o.Name, o.Status.Hash
 		if c, ok := s.Templates.Canary(name); ok && c.Unusable != nil && hash == "" {
-			continue // the server could not use it either
+			continue // the server cannot use it, either
 		}
 		hashed = hashed && hash != ""
 		if entry, _ := s.Templates.Find(name); hash != "" && s.Templates.HashOf(entry) != hash {
@@ -113,31 +114,31 @@ func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain
 	if len(differ) > 0 {
 		note("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", "))
 	}
-	s.Templates, s.Whole = c.NamespacedTemplates(ctx, s.Templates, s.Compile), hashed && len(differ) == 0
+	s.Templates, s.AllExact = c.NamespacedTemplates(ctx, s.Templates, s.Compile), hashed && len(differ) == 0
 	return s, notes, nil
 }
 
 // Namespace is a namespace of a cluster or of files.
 type Namespace struct {
 	templates.Namespace
-	// Unread says why its metadata are not known.
+	// Unread is the error of reading its metadata, or nil.
 	Unread error
 	Notes  []explain.Note
 
-	// known: its metadata are; object has them, of a cluster.
-	known  bool
-	object map[string]any
+	// hasMetadata means that the metadata have been read. object is the namespace of a cluster.
+	hasMetadata bool
+	object      map[string]any
 }
 
-// NamespaceOf reads a namespace, as far as the user may. A namespace that does not exist is an
-// error.
+// NamespaceOf reads a namespace. If the user lacks the right, the result has Unread. It is an error
+// if the namespace does not exist.
 func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, error) {
 	ns := Namespace{Namespace: templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}}
 	object, err := c.Objects.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		ns.Unread = err
-		ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the label and the annotations of namespace %s cannot be read: ", name), err))
+		ns.Notes = append(ns.Notes, rightsNote(fmt.Sprintf("the label and the annotations of namespace %s cannot be read: ", name), err))
 	case err != nil:
 		return ns, fmt.Errorf("reading namespace %s: %w", name, err)
 	default:
@@ -146,7 +147,7 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 	return ns, nil
 }
 
-// exactPod returns a pod as the pipeline wants it, with its numbers as json.Number.
+// exactPod decodes a pod for the pipeline, with numbers as json.Number.
 func exactPod(u *unstructured.Unstructured) (map[string]any, error) {
 	data, err := u.MarshalJSON()
 	if err != nil {

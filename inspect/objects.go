@@ -8,14 +8,14 @@ import (
 	"github.com/pillion-dev/pillion/injector/owner"
 )
 
-// ObjectKinds are those that a command can be asked about: pods, what makes them, and namespaces.
+// ObjectKinds are the kinds that commands accept: pods, workloads and namespaces.
 var ObjectKinds = slices.Concat(
 	[]owner.Resource{{GroupVersionResource: PodsResource, Kind: "Pod", Short: "pod"}},
 	owner.Kinds,
 	[]owner.Resource{{GroupVersionResource: NamespacesResource, Kind: "Namespace", Short: "ns"}},
 )
 
-// ObjectKindOf returns the kind that a name means to kubectl: the resource, its singular or short
+// ObjectKindOf returns the kind for a name, as kubectl does: the resource, its singular or short
 // name, and the first two with the group or with version and group.
 func ObjectKindOf(name string) (owner.Resource, bool) {
 	name = strings.ToLower(name)
@@ -35,7 +35,7 @@ func ObjectKindOf(name string) (owner.Resource, bool) {
 	return owner.Resource{}, false
 }
 
-// Object is one that a command is asked about.
+// Object is an object in the arguments of a command.
 type Object struct {
 	owner.Resource
 	Name string
@@ -49,13 +49,13 @@ func ParseObjects(args []string) ([]Object, error) {
 		of, known := ObjectKindOf(kind)
 		switch {
 		case !known && !qualified:
-			return nil, UsageError{fmt.Errorf("%q is no kind that explain knows; name an object with its kind: pod/%[1]s, deploy/%[1]s, sts/%[1]s, ds/%[1]s, rs/%[1]s, rc/%[1]s, job/%[1]s, cj/%[1]s or ns/%[1]s", kind)}
+			return nil, UsageError{fmt.Errorf("%q is not a kind; name an object with its kind: pod/%[1]s, deploy/%[1]s, sts/%[1]s, ds/%[1]s, rs/%[1]s, rc/%[1]s, job/%[1]s, cj/%[1]s or ns/%[1]s", kind)}
 		case !known:
 			var kinds []string
 			for _, k := range ObjectKinds {
 				kinds = append(kinds, k.Short)
 			}
-			return nil, UsageError{fmt.Errorf("explain knows no kind %q; the kinds are %s", kind, strings.Join(kinds, ", "))}
+			return nil, UsageError{fmt.Errorf("explain does not support the kind %q; allowed are %s", kind, strings.Join(kinds, ", "))}
 		case qualified && name == "", !qualified && (i > 0 || len(args) == 1):
 			return nil, UsageError{fmt.Errorf("%q has no name: %s/NAME", args[i], kind)}
 		case strings.Contains(name, "/"):

@@ -9,18 +9,20 @@ import (
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
-// Place says where Pillion is: in which cluster, and where there.
+// Place is the location of Pillion: the cluster, and the namespace.
 type Place struct {
-	// Kubeconfig is a file, "" for where kubectl looks. Context is one of it, "" for the current one.
+	// Kubeconfig is a file, or "" for kubectl's default. Context is a context in it, or "" for the
+	// current one.
 	Kubeconfig, Context string
 	// Namespace is Pillion's own.
 	Namespace string
-	// URLs are those of the admin ports of replicas, to ask instead of the pods.
+	// URLs are the admin ports of replicas. If the list is empty, the replicas are found by their
+	// pods.
 	URLs []string
 }
 
-// Args are the flags that lead another command to the same installation, each with a space before
-// it.
+// Args returns the flags that select the same installation in another command, each with a space
+// before it.
 func (p Place) Args() string {
 	args := ""
 	if p.Namespace != injector.DefaultNamespace {
@@ -29,8 +31,8 @@ func (p Place) Args() string {
 	return args + p.flags("--context")
 }
 
-// tools finds the programs of a command, behind its beginning, a pipe, && or a bracket.
-var tools = regexp.MustCompile(`(^|\| |&& |\()(kubectl|helm) `)
+// commandNames matches kubectl and helm at the beginning of a command, or after a pipe, && or a bracket.
+var commandNames = regexp.MustCompile(`(^|\| |&& |\()(kubectl|helm) `)
 
 // flags returns the flags that name the cluster, each with a space before it.
 func (p Place) flags(context string) string {
@@ -44,8 +46,8 @@ func (p Place) flags(context string) string {
 	return flags
 }
 
-// Command returns a command for the cluster. Commands that are shown have to name the cluster that
-// flags choose: they would change the one of the kubeconfig's current context where they are pasted.
+// Command adds the flags of the cluster to a command. Without them, a pasted command would run in
+// the kubeconfig's current context.
 func (p Place) Command(text string) string {
 	if p.Kubeconfig == "" && p.Context == "" {
 		return text
@@ -58,7 +60,7 @@ func (p Place) Command(text string) string {
 		}
 		return own
 	}
-	return tools.ReplaceAllStringFunc(text, func(found string) string {
+	return commandNames.ReplaceAllStringFunc(text, func(found string) string {
 		context := "--context"
 		if strings.HasSuffix(found, "helm ") {
 			context = "--kube-context"
@@ -67,9 +69,9 @@ func (p Place) Command(text string) string {
 	})
 }
 
-// AimExplain has the commands of an explanation name the cluster, but for those of an admin who
-// grants a right.
-func (p Place) AimExplain(r explain.Report) {
+// AddFlags adds the flags of the cluster to the commands of a report. It leaves out commands for an
+// admin who grants a right.
+func (p Place) AddFlags(r explain.Report) {
 	for _, pod := range r.Pods {
 		if pod.Running != nil && pod.Running.Remedy != "" {
 			pod.Running.Remedy = p.Command(pod.Running.Remedy)

@@ -28,7 +28,7 @@ func TestCommandsNameTheClusterThatFlagsChose(t *testing.T) {
 	}
 	a, shared := inspect.Place{Context: "prod"}, []string{"kubectl version"}
 	explained := explain.Report{Notes: []explain.Note{{Remedy: shared}}, Pods: []explain.Pod{{}, {Running: &explain.Running{}}, {Running: &explain.Running{Remedy: "kubectl version"}}}}
-	a.AimExplain(explained)
+	a.AddFlags(explained)
 	if got := explained.Pods[2].Running.Remedy + explained.Pods[1].Running.Remedy + explained.Notes[0].Remedy[0]; got != "kubectl --context prod versionkubectl version" {
 		t.Error(got)
 	}

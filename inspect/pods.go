@@ -25,32 +25,32 @@ import (
 )
 
 const (
-	// mostWorkloads is how many workloads are kept in memory, and mostPods how many names
-	// of pods of each.
-	mostWorkloads = 2000
-	mostPods      = 10
+	// maxWorkloads bounds the workloads in memory, and maxPods the names of pods of each.
+	maxWorkloads = 2000
+	maxPods      = 10
 )
 
-// PodsReport is what status says about pods. Its lists are sorted, the worst first.
+// PodsReport is the report of status about pods. Its lists are sorted, the worst first.
 type PodsReport struct {
 	Namespaces []namespaceReport `json:"namespaces"`
-	// Workloads are those with pods that are behind, in a namespace that is asked for all.
+	// Workloads are the workloads with pods that are not up to date. For the target of a namespace,
+	// they are all compared workloads.
 	Workloads []workloadReport `json:"workloads"`
-	// PodsOfMoreWorkloads are pods of workloads that were left out: there are too many.
+	// PodsOfMoreWorkloads counts the pods of workloads beyond maxWorkloads.
 	PodsOfMoreWorkloads int `json:"podsOfMoreWorkloads,omitempty"`
-	// Exceptions are those of required templates, the first to end first.
+	// Exceptions are the exceptions of required templates, sorted by their ends.
 	Exceptions []exceptionReport `json:"exceptions,omitempty"`
-	// NotLookedAt pods are too large.
+	// NotLookedAt counts the pods that are too large to compare.
 	NotLookedAt int `json:"notLookedAt,omitempty"`
-	// EventsUnknown says why no refusals are known.
+	// EventsUnknown is the reason why the refusals are not known.
 	EventsUnknown string `json:"eventsUnknown,omitempty"`
 
-	// args lead the commands to run next to the same installation.
+	// args are the flags that select the installation, for the commands in the report.
 	args string
 }
 
-// Counted are numbers of running pods.
-type Counted struct {
+// PodCounts has numbers of running pods.
+type PodCounts struct {
 	Pods     int `json:"pods"`
 	Injected int `json:"injected"`
 	Missing  int `json:"missing"`
@@ -61,20 +61,20 @@ type Counted struct {
 	WouldBeRefused int `json:"wouldBeRefused"`
 }
 
-func (c Counted) behind() int { return c.Missing + c.Outdated }
+func (c PodCounts) outdatedOrMissing() int { return c.Missing + c.Outdated }
 
 // namespaceReport is one namespace.
 type namespaceReport struct {
 	Name string `json:"name"`
 	// Injection is the namespace's label.
 	Injection string `json:"injection,omitempty"`
-	Counted
-	// RefusedLately are what Pillion's events in the namespace tell, which API servers keep
-	// for an hour.
+	PodCounts
+	// RefusedLately are the refusals in Pillion's events of the namespace. API servers delete events
+	// after an hour.
 	RefusedLately []refusal `json:"refusedLately,omitempty"`
 }
 
-// refusal is why pods were refused.
+// refusal is the reason why pods were refused.
 type refusal struct {
 	Reason string    `json:"reason"`
 	About  string    `json:"about"`
@@ -86,37 +86,37 @@ type refusal struct {
 type workloadReport struct {
 	Namespace string `json:"namespace"`
 	owner.Workload
-	Counted
-	// Templates are those that are behind, by state.
+	PodCounts
+	// Templates are the templates that are missing, outdated or refused, by state.
 	Templates map[drift.State][]string `json:"templates,omitempty"`
-	// Behind are the first pods that are behind, or would be refused.
-	Behind []podReport `json:"behind,omitempty"`
+	// OutdatedPods are the first maxPods pods that are not up to date, or would be refused.
+	OutdatedPods []podReport `json:"behind,omitempty"`
 }
 
-// podReport is one pod that is not as it would be created now.
+// podReport is a pod that differs from a new one.
 type podReport struct {
 	Name string `json:"name"`
-	Says string `json:"says"`
+	Text string `json:"says"`
 }
 
-// tally gathers a report while the pods come by.
+// tally collects a report while the pods are read.
 type tally struct {
-	of         Target
+	target     Target
 	namespaces map[string]*namespaceReport
 	workloads  map[[3]string]*workloadReport
 	// excepted counts pods by template and exception.
 	excepted map[[2]string]int
-	// left counts the pods of workloads that were left out.
-	left int
+	// skippedPods counts the pods of workloads beyond maxWorkloads.
+	skippedPods int
 }
 
-// ComparePods compares the pods that the target is about with new ones. Only counters are kept.
+// ComparePods compares the pods of the target with new ones. It stores only counters.
 func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 	namespaces, err := l.Namespaces(ctx, of.Namespace)
 	if err != nil {
 		return PodsReport{}, err
 	}
-	t := tally{of: of, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}, excepted: map[[2]string]int{}}
+	t := tally{target: of, namespaces: map[string]*namespaceReport{}, workloads: map[[3]string]*workloadReport{}, excepted: map[[2]string]int{}}
 	for name, ns := range namespaces {
 		if of.Template == "" && l.Compare.Registration.Calls(ns, nil) {
 			t.namespace(name, ns)
@@ -126,7 +126,7 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 		name, _, _ := unstructured.NestedString(pod, "metadata", "namespace")
 		ns, known := namespaces[name]
 		if !known {
-			return nil // it is newer than the list of namespaces
+			return nil // the namespace is newer than the list of namespaces
 		}
 		s, err := l.Compare.Compare(ctx, pod, ns, l.Templates)
 		if err != nil {
@@ -137,7 +137,7 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 	})
 	if err != nil {
 		var missing *rights.MissingError
-		if err = rights.Named(err); errors.As(err, &missing) && missing.Namespace == "" {
+		if err = rights.Explain(err); errors.As(err, &missing) && missing.Namespace == "" {
 			missing.Hint = "For one namespace: pillion status ns/NAME."
 		}
 		return PodsReport{}, err
@@ -146,27 +146,27 @@ func (l *Live) ComparePods(ctx context.Context, of Target) (PodsReport, error) {
 	report.Exceptions = t.exceptions(l.Templates, time.Now())
 	report.NotLookedAt, report.args = tooLarge, l.Args()
 	if err := l.refusals(ctx, of.Namespace, &report); err != nil {
-		report.EventsUnknown = rights.Named(err).Error()
+		report.EventsUnknown = rights.Explain(err).Error()
 	}
 	return report, nil
 }
 
-// Namespaces returns the namespace of that name, or all for "".
+// Namespaces returns the namespace with the name, or all for "".
 func (l *Live) Namespaces(ctx context.Context, name string) (map[string]templates.Namespace, error) {
 	all := map[string]templates.Namespace{}
-	keep := func(m *metav1.PartialObjectMetadata) {
+	add := func(m *metav1.PartialObjectMetadata) {
 		annotations := maps.Clone(m.Annotations)
 		delete(annotations, corev1.LastAppliedConfigAnnotation)
 		all[m.Name] = templates.Namespace{Name: m.Name, Labels: m.Labels, Annotations: annotations}
 	}
 	if name == "" {
-		return all, l.EachName(ctx, NamespacesResource, keep)
+		return all, l.EachName(ctx, NamespacesResource, add)
 	}
 	ns, err := l.Names.Resource(NamespacesResource).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading namespace %s: %w", name, err)
 	}
-	keep(ns)
+	add(ns)
 	return all, nil
 }
 
@@ -185,9 +185,9 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s drift.Comparis
 	if !s.Counts || !s.Called && !s.Injected() {
 		return
 	}
-	t.except(s)
-	if t.of.Template != "" {
-		about := s.Template(t.of.Template)
+	t.addExceptions(s)
+	if t.target.Template != "" {
+		about := s.Template(t.target.Template)
 		if about.State == drift.NotAsked {
 			return
 		}
@@ -196,15 +196,15 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s drift.Comparis
 	row := t.namespace(ns.Name, ns)
 	row.count(s)
 	troubled := s.Behind() || s.Has(drift.Refused)
-	if !troubled && t.of.Namespace == "" {
+	if !troubled && t.target.Namespace == "" {
 		return
 	}
 	w := owner.WorkloadOf(pod)
 	key := [3]string{ns.Name, w.Kind, w.Name}
 	of := t.workloads[key]
 	if of == nil {
-		if len(t.workloads) >= mostWorkloads {
-			t.left++
+		if len(t.workloads) >= maxWorkloads {
+			t.skippedPods++
 			return
 		}
 		of = &workloadReport{Namespace: ns.Name, Workload: w, Templates: map[drift.State][]string{}}
@@ -222,22 +222,22 @@ func (t *tally) add(pod map[string]any, ns templates.Namespace, s drift.Comparis
 			of.Templates[template.State] = append(names, template.Name)
 		}
 	}
-	if len(of.Behind) < mostPods {
+	if len(of.OutdatedPods) < maxPods {
 		name, _, _ := unstructured.NestedString(pod, "metadata", "name")
-		of.Behind = append(of.Behind, podReport{Name: name, Says: says(s)})
+		of.OutdatedPods = append(of.OutdatedPods, podReport{Name: name, Text: describePod(s)})
 	}
 }
 
-// says is how a pod that is not as it would be now differs.
-func says(s drift.Comparison) string {
+// describePod formats how a pod differs from a new one.
+func describePod(s drift.Comparison) string {
 	if s.Has(drift.Refused) {
 		return fmt.Sprintf("would be refused (%s)", s.Code)
 	}
-	return explain.Behind(&s)
+	return explain.FormatDifference(&s)
 }
 
-// count counts one pod, once in each column that it belongs to.
-func (c *Counted) count(s drift.Comparison) {
+// count counts one pod in each of its columns.
+func (c *PodCounts) count(s drift.Comparison) {
 	c.Pods++
 	if s.Injected() {
 		c.Injected++
@@ -255,12 +255,12 @@ func (c *Counted) count(s drift.Comparison) {
 }
 
 func (t *tally) report() PodsReport {
-	r := PodsReport{Namespaces: []namespaceReport{}, Workloads: []workloadReport{}, PodsOfMoreWorkloads: t.left}
+	r := PodsReport{Namespaces: []namespaceReport{}, Workloads: []workloadReport{}, PodsOfMoreWorkloads: t.skippedPods}
 	for _, row := range t.namespaces {
 		r.Namespaces = append(r.Namespaces, *row)
 	}
 	slices.SortFunc(r.Namespaces, func(a, b namespaceReport) int {
-		return cmp.Or(cmp.Compare(b.behind(), a.behind()), cmp.Compare(b.WouldBeRefused, a.WouldBeRefused), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.outdatedOrMissing(), a.outdatedOrMissing()), cmp.Compare(b.WouldBeRefused, a.WouldBeRefused), cmp.Compare(a.Name, b.Name))
 	})
 	for _, row := range t.workloads {
 		for _, names := range row.Templates {
@@ -269,19 +269,19 @@ func (t *tally) report() PodsReport {
 		r.Workloads = append(r.Workloads, *row)
 	}
 	slices.SortFunc(r.Workloads, func(a, b workloadReport) int {
-		return cmp.Or(cmp.Compare(b.behind(), a.behind()), cmp.Compare(b.WouldBeRefused, a.WouldBeRefused), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.String(), b.String()))
+		return cmp.Or(cmp.Compare(b.outdatedOrMissing(), a.outdatedOrMissing()), cmp.Compare(b.WouldBeRefused, a.WouldBeRefused), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.String(), b.String()))
 	})
 	return r
 }
 
-// refusing are the reason codes with which pods are refused.
-var refusing = []reason.Code{
+// refusalCodes are the reason codes of refusals.
+var refusalCodes = []reason.Code{
 	reason.UnknownTemplate, reason.NotAllowedHere, reason.TemplateBroken, reason.BadAnnotation, reason.BadParameter, reason.Conflict,
 	reason.ValidationFailed, reason.TemplateTooExpensive, reason.RenderFailed, reason.RequiredMissing,
 }
 
-// refusals adds what Pillion's events tell. Events of the same object and reason count once,
-// the last one.
+// refusals adds the refusals in Pillion's events. For each object and reason, it adds the last
+// event.
 func (l *Live) refusals(ctx context.Context, namespace string, report *PodsReport) error {
 	found := map[string]map[string]refusal{}
 	options := metav1.ListOptions{Limit: coverage.PageSize, FieldSelector: "reportingComponent=pillion"}
@@ -293,7 +293,7 @@ func (l *Live) refusals(ctx context.Context, namespace string, report *PodsRepor
 		for _, e := range page.Items {
 			text := func(path ...string) string { v, _, _ := unstructured.NestedString(e.Object, path...); return v }
 			code := text("reason")
-			if !slices.Contains(refusing, reason.Code(code)) || text("action") == "Admit" {
+			if !slices.Contains(refusalCodes, reason.Code(code)) || text("action") == "Admit" {
 				continue
 			}
 			at, _ := time.Parse(time.RFC3339, cmp.Or(text("series", "lastObservedTime"), text("eventTime"), text("lastTimestamp"), text("metadata", "creationTimestamp")))
@@ -304,7 +304,7 @@ func (l *Live) refusals(ctx context.Context, namespace string, report *PodsRepor
 				found[e.GetNamespace()] = in
 			}
 			key := code + " " + about
-			if last, ok := in[key]; (!ok || at.After(last.Last)) && (ok || len(in) < mostPods) {
+			if last, ok := in[key]; (!ok || at.After(last.Last)) && (ok || len(in) < maxPods) {
 				in[key] = refusal{Reason: code, About: about, Note: text("message"), Last: at}
 			}
 		}

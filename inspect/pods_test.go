@@ -90,7 +90,7 @@ func statusOf(t *testing.T, pods []string, set *templates.Set, namespaces []temp
 	}
 	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), o)
 	c.Namespace = "pillion-system"
-	return c.By(inspect.Settings{Excluded: []string{"kube-system"}, Templates: set})
+	return c.WithSettings(inspect.Settings{Excluded: []string{"kube-system"}, Templates: set})
 }
 
 func statusNamespace(name, injection, inject string) templates.Namespace {
@@ -187,11 +187,11 @@ func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]inspect.Counted{}
+	got := map[string]inspect.PodCounts{}
 	for _, n := range r.Namespaces {
-		got[n.Name] = n.Counted
+		got[n.Name] = n.PodCounts
 	}
-	want := map[string]inspect.Counted{"shop": {Pods: 5, Injected: 2, Missing: 3}, "bank": {Pods: 2, Injected: 2}, "off": {Pods: 1, Injected: 1, Dropped: 1}}
+	want := map[string]inspect.PodCounts{"shop": {Pods: 5, Injected: 2, Missing: 3}, "bank": {Pods: 2, Injected: 2}, "off": {Pods: 1, Injected: 1, Dropped: 1}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -208,7 +208,7 @@ func TestStatusOfATemplateInOneNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := reader.ComparePods(t.Context(), of)
-	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].Counted != (inspect.Counted{Pods: 5, Injected: 2, Missing: 3}) {
+	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].PodCounts != (inspect.PodCounts{Pods: 5, Injected: 2, Missing: 3}) {
 		t.Fatalf("%v %+v", err, r.Namespaces)
 	}
 	if next := r.Next(of); fmt.Sprint(next) != "[pillion rollout sct/logs -n shop --dry-run]" {
@@ -217,7 +217,7 @@ func TestStatusOfATemplateInOneNamespace(t *testing.T) {
 	if of, err := (inspect.Target{}).In("shop"); err != nil || of.String() != "ns/shop" {
 		t.Errorf("%s %v", of, err)
 	}
-	if of, err := (inspect.Target{Namespace: "bank"}).In("shop"); err == nil || !strings.Contains(err.Error(), "-n shop leaves out the namespace bank") {
+	if of, err := (inspect.Target{Namespace: "bank"}).In("shop"); err == nil || !strings.Contains(err.Error(), "-n shop contradicts the namespace bank") {
 		t.Errorf("%s %v", of, err)
 	}
 }
@@ -226,7 +226,7 @@ func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
 	reader := statusOf(t, nil, statusSet(t, map[string]string{"proxy": "1", "shop": "1"}), []templates.Namespace{statusNamespace("shop", "", ""), statusNamespace("bank", "", "")})
 	for arg, want := range map[string]string{
 		"proxy": "sct/proxy", "bank": "ns/bank", "ns/shop": "ns/shop", "namespace/shop": "ns/shop", "sct/shop": "sct/shop", "template/proxy": "sct/proxy",
-		"shop": `"shop" is a template and a namespace; say sct/shop or ns/shop`, "gone": `no namespace and no template in force has the name "gone"; the templates are: proxy, shop`,
+		"shop": `"shop" is a template and a namespace; write sct/shop or ns/shop`, "gone": `no namespace and no template in force has the name "gone"; the templates are: proxy, shop`,
 		"sct/bank": `there is no template "bank" in force; there are: proxy, shop`, "ns/proxy": `reading namespace proxy: namespaces "proxy" not found`, "pod/x": `"pod/x" names neither a template nor a namespace`, "ns/": `"ns/" names neither`,
 	} {
 		got, err := reader.FindTarget(t.Context(), arg, reader.Templates)
@@ -334,7 +334,7 @@ func TestWhatStatusKeepsIsBounded(t *testing.T) {
 	}
 	reader := statusOf(t, pods, statusSet(t, map[string]string{"proxy": "1"}), []templates.Namespace{statusNamespace("shop", "enabled", "proxy")})
 	r, err := reader.ComparePods(t.Context(), inspect.Target{})
-	if err != nil || len(r.Workloads) != inspect.MostWorkloads || r.PodsOfMoreWorkloads != 10_000-inspect.MostWorkloads || r.Namespaces[0].Missing != 10_000 {
+	if err != nil || len(r.Workloads) != inspect.MaxWorkloads || r.PodsOfMoreWorkloads != 10_000-inspect.MaxWorkloads || r.Namespaces[0].Missing != 10_000 {
 		t.Errorf("%d workloads, %d pods of more, %+v: %v", len(r.Workloads), r.PodsOfMoreWorkloads, r.Namespaces[:1], err)
 	}
 	var out strings.Builder

@@ -13,16 +13,16 @@ import (
 	"github.com/pillion-dev/pillion/controller/settings"
 )
 
-// Container is the name of Pillion's container in the chart. It does not depend on the name of the release.
+// Container is the name of Pillion's container in the chart.
 const Container = "pillion"
 
 // settingsLabel is the label by which the ConfigMap with the settings is found.
 const settingsLabel = "app.kubernetes.io/name=pillion,app.kubernetes.io/component=settings"
 
-// ErrAbsent says that the ConfigMap with Pillion's settings is not there, or is not the only one.
+// ErrAbsent means that the ConfigMap with Pillion's settings does not exist, or that there are several.
 var ErrAbsent = errors.New("looking for the ConfigMap with Pillion's settings")
 
-// Release is Pillion in a cluster: the settings that its server runs by, and the ConfigMap that has them.
+// Release is an installation of Pillion: the settings of its server, and the ConfigMap that has them.
 type Release struct {
 	settings.Settings
 	ConfigMap corev1.ConfigMap
@@ -48,9 +48,9 @@ func (c *Cluster) Release(ctx context.Context) (r Release, err error) {
 	return r, nil
 }
 
-// Helm returns the name of the Helm release, "" if Helm did not install Pillion. ServerSide reports
-// whether Helm wrote the objects by server-side apply, as Helm 4 does: then it has to be told to take
-// back fields that others changed.
+// Helm returns the name of the Helm release, or "" if Helm did not install Pillion. serverSide reports
+// whether Helm wrote the objects by server-side apply, as Helm 4 does: Helm then needs a flag to restore
+// fields that others changed.
 func (r Release) Helm() (name string, serverSide bool) {
 	if r.ConfigMap.Labels["app.kubernetes.io/managed-by"] != "Helm" {
 		return "", false

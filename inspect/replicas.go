@@ -23,23 +23,23 @@ import (
 // answerTimeout bounds the requests to one replica.
 const answerTimeout = 5 * time.Second
 
-// Replica is one running Pillion, which can be asked.
+// Replica is a running replica of the server.
 type Replica struct {
 	name string
-	// created is when its pod was made; zero if it is not known.
+	// created is the creation time of its pod, or zero.
 	created time.Time
 	// get fetches a path of the admin port. It may return a body together with an error.
 	get func(ctx context.Context, path string) ([]byte, error)
 }
 
-// NewReplica returns a replica. Get fetches a path of its admin port, and may return a body together
+// NewReplica returns a replica. get fetches a path of its admin port, and may return a body together
 // with an error.
 func NewReplica(name string, get func(ctx context.Context, path string) ([]byte, error)) Replica {
 	return Replica{name: name, get: get}
 }
 
-// FindReplicas returns the replicas: those that URLs name, else the running pods of Pillion's
-// namespace with its container. NotRunning has a line for each of its pods that does not run.
+// FindReplicas returns the replicas of URLs or, without URLs, the running pods in Pillion's
+// namespace with its container. notRunning has a line for each such pod that does not run.
 func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning []string, err error) {
 	for _, url := range c.URLs {
 		found = append(found, NewReplica(url, getURL(strings.TrimSuffix(url, "/"))))
@@ -56,7 +56,7 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 		switch {
 		case pod.DeletionTimestamp != nil || own < 0:
 		case pod.Status.Phase != corev1.PodRunning:
-			notRunning = append(notRunning, fmt.Sprintf("not running: %s: %s", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+why(pod.Status), ": "))))
+			notRunning = append(notRunning, fmt.Sprintf("not running: %s: %s", pod.Name, show.Plain(strings.TrimSuffix(string(pod.Status.Phase)+": "+waitingReason(pod.Status), ": "))))
 		default:
 			port := adminPort(pod.Spec.Containers[own])
 			found = append(found, Replica{name: pod.Name, created: pod.CreationTimestamp.Time, get: func(ctx context.Context, path string) ([]byte, error) {
@@ -67,10 +67,10 @@ func (c *Cluster) FindReplicas(ctx context.Context) (found []Replica, notRunning
 	return found, notRunning, nil
 }
 
-// DefaultAdminPort is the admin port where nothing says another one.
+// DefaultAdminPort is the admin port of a container that declares none.
 const DefaultAdminPort = 8080
 
-// adminPort returns the port on which Pillion's container has probes, metrics and state.
+// adminPort returns the port of probes, metrics and state.
 func adminPort(container corev1.Container) int {
 	for _, p := range container.Ports {
 		if p.Name == "admin" {
@@ -80,8 +80,8 @@ func adminPort(container corev1.Container) int {
 	return DefaultAdminPort
 }
 
-// why returns the reason in a pod's status why the pod does not run; "" if there is none.
-func why(s corev1.PodStatus) string {
+// waitingReason returns the reason in a pod's status why the pod does not run, or "".
+func waitingReason(s corev1.PodStatus) string {
 	for _, c := range s.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
 			return strings.TrimSuffix(w.Reason+": "+w.Message, ": ")
@@ -90,8 +90,8 @@ func why(s corev1.PodStatus) string {
 	return strings.TrimSuffix(s.Reason+": "+s.Message, ": ")
 }
 
-// mostAnswered bounds the bytes of one answer.
-const mostAnswered = 8 << 20
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 8 << 20
 
 // getURL returns a replica's get for the URL of its admin port.
 func getURL(base string) func(context.Context, string) ([]byte, error) {
@@ -105,7 +105,7 @@ func getURL(base string) func(context.Context, string) ([]byte, error) {
 			return nil, err
 		}
 		defer response.Body.Close()
-		body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswered))
+		body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 		if err == nil && response.StatusCode != http.StatusOK {
 			err = errors.New(response.Status)
 		}
@@ -113,8 +113,8 @@ func getURL(base string) func(context.Context, string) ([]byte, error) {
 	}
 }
 
-// ask fetches the readiness and the state of the replica.
-func (r Replica) ask(ctx context.Context) state.Replica {
+// getState reads the readiness and the state of the replica.
+func (r Replica) getState(ctx context.Context) state.Replica {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	a := state.Replica{Name: r.name, Created: r.created, State: state.State{Templates: map[string]string{}}}
@@ -136,41 +136,41 @@ func (r Replica) ask(ctx context.Context) state.Replica {
 // notReady returns the reason why a request for /readyz failed: the replica's answer or, if
 // the API server could not reach the replica, the API server's answer.
 func notReady(body []byte, err error) string {
-	if missing, ok := webhook.MissingOf(body); ok {
+	if missing, ok := webhook.ParseNotReady(body); ok {
 		return missing
 	}
-	var said metav1.Status
-	if json.Unmarshal(body, &said) == nil && said.Message != "" {
-		return said.Message
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		return status.Message
 	}
 	return err.Error()
 }
 
-// AskAll asks every replica. The answers are sorted by name.
-func AskAll(ctx context.Context, replicas []Replica) []state.Replica {
+// GetStates reads the state of every replica. It sorts them by name.
+func GetStates(ctx context.Context, replicas []Replica) []state.Replica {
 	var all []state.Replica
 	for _, r := range replicas {
-		all = append(all, r.ask(ctx))
+		all = append(all, r.getState(ctx))
 	}
 	slices.SortFunc(all, func(a, b state.Replica) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Replicas asks the replicas that run.
+// Replicas returns the states of the running replicas.
 func (c *Cluster) Replicas(ctx context.Context) ([]state.Replica, error) {
 	replicas, _, err := c.FindReplicas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return AskAll(ctx, replicas), nil
+	return GetStates(ctx, replicas), nil
 }
 
-// NoReplicas says where replicas were looked for.
+// NoReplicas returns the message for a namespace without replicas.
 func NoReplicas(namespace string) string {
 	return fmt.Sprintf("no replicas: no running pod in namespace %s has a container called %s; --pillion-namespace names Pillion's namespace", namespace, Container)
 }
 
-// Problems are lines about what is missing or fails in an installation.
+// Problems returns a line for each reason why a replica is not ready, and for each failure.
 func Problems(namespace string, all []state.Replica) []string {
 	var lines []string
 	if len(all) == 0 {
@@ -189,7 +189,7 @@ func Problems(namespace string, all []state.Replica) []string {
 	return lines
 }
 
-// Warnings are lines about what does no harm now: templates of which a replica has an old version only.
+// Warnings returns a line for each template of which a replica has only an old version.
 func Warnings(all []state.Replica) []string {
 	var lines []string
 	for _, a := range all {
@@ -200,8 +200,8 @@ func Warnings(all []state.Replica) []string {
 	return lines
 }
 
-// Skew says where this program, of a version, would apply another version of a template than all
-// replicas: it compiles as its own version does.
+// Skew returns a line for each template for which this program has another hash than all replicas.
+// The program compiles templates as its own version does.
 func Skew(all []state.Replica, set *templates.Set, version string) []string {
 	applied := map[string][]string{}
 	for _, a := range all {

@@ -42,12 +42,12 @@ func TestAReplicaSaysWhyItIsNotReady(t *testing.T) {
 		"<html>": "not ready: one: 503",
 	} {
 		one := inspect.NewReplica("one", func(_ context.Context, path string) ([]byte, error) { return []byte(body), errors.New("503") })
-		if got := strings.Join(inspect.Problems("own", inspect.AskAll(t.Context(), []inspect.Replica{one})), "\n"); got != want {
+		if got := strings.Join(inspect.Problems("own", inspect.GetStates(t.Context(), []inspect.Replica{one})), "\n"); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	gone := inspect.NewReplica("gone", inspect.GetURL("http://127.0.0.1:1"))
-	if all := inspect.AskAll(t.Context(), []inspect.Replica{gone}); all[0].Missing == "" || all[0].Answers {
+	if all := inspect.GetStates(t.Context(), []inspect.Replica{gone}); all[0].Missing == "" || all[0].Answers {
 		t.Errorf("%+v", all)
 	}
 	if got := inspect.Problems("own", nil); len(got) != 1 || !strings.Contains(got[0], "namespace own") {

@@ -7,25 +7,25 @@ import (
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
-// lacking returns a note: what follows from an error, and which right is missing, with the
-// commands that grant it. Of another error it has the text.
-func lacking(says string, err error) explain.Note {
+// rightsNote returns a note with a text and an error. If a right is missing, the note names it and
+// has the commands that grant it.
+func rightsNote(says string, err error) explain.Note {
 	if missing := missingRight(err); missing != nil {
-		return explain.Note{Says: says + missing.Says(), Remedy: missing.Commands()}
+		return explain.Note{Text: says + missing.Summary(), Remedy: missing.Commands()}
 	}
-	return explain.Note{Says: says + err.Error()}
+	return explain.Note{Text: says + err.Error()}
 }
 
-// missingRight returns which right the user lacks, nil if the error is about another thing.
+// missingRight returns the right that the user lacks, or nil if the error has another cause.
 func missingRight(err error) *rights.MissingError {
 	var missing *rights.MissingError
-	errors.As(rights.Named(err), &missing)
+	errors.As(rights.Explain(err), &missing)
 	return missing
 }
 
-// deniedTo returns the flag by which kubectl's create rolebinding names the user who lacks a
+// subjectFlag returns the flag by which kubectl's create rolebinding names the user who lacks a
 // right.
-func deniedTo(err error) string {
+func subjectFlag(err error) string {
 	if missing := missingRight(err); missing != nil {
 		return rights.Subject(missing.User)
 	}

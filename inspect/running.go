@@ -27,14 +27,14 @@ import (
 // of a Deployment, or a Job of a CronJob.
 type creator struct {
 	kind, name string
-	// old: its pods are of an older pod template, and the Deployment replaces them.
-	old bool
+	// superseded means that its pods have an older pod template, and that the Deployment replaces them.
+	superseded bool
 }
 
 // creatorsOf returns the creators of a workload's pods, by UID.
 func (l *Live) creatorsOf(ctx context.Context, namespace string, o Object, workload *unstructured.Unstructured) (map[types.UID]creator, error) {
 	all := map[types.UID]creator{workload.GetUID(): {kind: o.Kind, name: o.Name}}
-	between := map[string]schema.GroupVersionResource{"Deployment": resourceOf("apps", "v1", "replicasets"), "CronJob": resourceOf("batch", "v1", "jobs")}[o.Kind]
+	between := map[string]schema.GroupVersionResource{"Deployment": gvr("apps", "v1", "replicasets"), "CronJob": gvr("batch", "v1", "jobs")}[o.Kind]
 	if between.Resource == "" {
 		return all, nil
 	}
@@ -50,20 +50,21 @@ func (l *Live) creatorsOf(ctx context.Context, namespace string, o Object, workl
 	return all, nil
 }
 
-// addRunning adds how the pods of a workload stand, and why its controller could not create one.
+// addRunning compares the pods of a workload with new ones, and adds the reason why its controller could
+// not create a pod.
 func (s *Session) addRunning(ctx context.Context, explained *explain.Pod, ns Namespace, o Object, workload *unstructured.Unstructured) error {
-	r := &explain.Running{Behind: []explain.RunningPod{}}
+	r := &explain.Running{OutdatedPods: []explain.RunningPod{}}
 	explained.Running = r
 	creators, err := s.Live.creatorsOf(ctx, ns.Name, o, workload)
 	if err != nil {
-		r.Unread = new(lacking("", err))
+		r.Unread = new(rightsNote("", err))
 		return nil
 	}
 	if r.Failure, err = s.Live.failure(ctx, ns.Name, creators); err != nil {
-		explained.Notes = append(explained.Notes, lacking("whether pods could not be created is not known: ", err))
+		explained.Notes = append(explained.Notes, rightsNote("whether pods could not be created is not known: ", err))
 	}
 	if s.Live.Templates == nil {
-		r.Unread = &explain.Note{Says: "whether they are up to date cannot be told without the templates"}
+		r.Unread = &explain.Note{Text: "whether they are up to date cannot be told without the templates"}
 		return nil
 	}
 	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
@@ -72,50 +73,50 @@ func (s *Session) addRunning(ctx context.Context, explained *explain.Pod, ns Nam
 		if !mine {
 			return nil
 		}
-		return s.add(ctx, r, ns, pod, by)
+		return s.addRunningPod(ctx, r, ns, pod, by)
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		r.Unread = new(lacking("", err))
+		r.Unread = new(rightsNote("", err))
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
 	}
-	slices.SortFunc(r.Behind, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.OutdatedPods, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
 	if r.Replace && o.Restarts {
 		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
 	}
 	return nil
 }
 
-// add adds a pod of a workload.
-func (s *Session) add(ctx context.Context, r *explain.Running, ns Namespace, pod map[string]any, by creator) error {
+// addRunningPod adds a pod of a workload.
+func (s *Session) addRunningPod(ctx context.Context, r *explain.Running, ns Namespace, pod map[string]any, by creator) error {
 	now, _, err := s.compared(ctx, ns, pod)
 	if err != nil || now == nil {
 		return err
 	}
 	r.Pods++
-	says := explain.Behind(now)
+	says := explain.FormatDifference(now)
 	if refused := drift.Named(now.Templates, drift.Refused); len(refused) > 0 {
 		says = "a new one would be refused"
 	}
 	if dropped := drift.Named(now.Templates, drift.Dropped); says == "" && len(dropped) > 0 {
 		says = "has " + strings.Join(dropped, ", ") + ", and a new one does not get it"
 	}
-	if by.old {
+	if by.superseded {
 		says = strings.TrimPrefix(says+"; of an older pod template, by ReplicaSet "+by.name, "; ")
 	}
 	if says == "" {
 		r.Current++
 		return nil
 	}
-	r.Replace = r.Replace || now.Behind() && !by.old
+	r.Replace = r.Replace || now.Behind() && !by.superseded
 	name, _, _ := unstructured.NestedString(pod, "metadata", "name")
-	r.Behind = append(r.Behind, explain.RunningPod{Name: name, Says: says})
+	r.OutdatedPods = append(r.OutdatedPods, explain.RunningPod{Name: name, Text: says})
 	return nil
 }
 
-// podsOf lists the pods that a workload's selector selects, or all where it has none of the usual form.
+// podsOf lists the pods of a workload's selector. It lists all pods if the workload has no label selector.
 func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
 	var of struct {
 		Spec struct {
@@ -129,11 +130,11 @@ func (l *Live) podsOf(workload *unstructured.Unstructured) coverage.List {
 	return l.Pods
 }
 
-// failedCreate is the reason of the event by which a controller tells that it could not create an object.
+// failedCreate is the reason of a controller's event about an object that it could not create.
 const failedCreate = "FailedCreate"
 
-// failure returns the newest event by which a creator tells that it could not create a pod, nil for
-// none. API servers keep events for an hour.
+// failure returns the newest event about a pod that a creator could not create, or nil. API servers
+// delete events after an hour.
 func (l *Live) failure(ctx context.Context, namespace string, creators map[types.UID]creator) (*explain.Failure, error) {
 	events, err := List[corev1.Event](ctx, l.Cluster, corev1.SchemeGroupVersion.WithResource("events"), namespace, metav1.ListOptions{FieldSelector: "reason=" + failedCreate})
 	if err != nil {
@@ -142,14 +143,14 @@ func (l *Live) failure(ctx context.Context, namespace string, creators map[types
 	var newest *explain.Failure
 	for _, e := range events {
 		by, mine := creators[e.InvolvedObject.UID]
-		if at := lastSeen(e); mine && !by.old && e.Reason == failedCreate && (newest == nil || at.After(newest.At)) {
+		if at := lastSeen(e); mine && !by.superseded && e.Reason == failedCreate && (newest == nil || at.After(newest.At)) {
 			newest = &explain.Failure{At: at, About: strings.ToLower(by.kind) + "/" + by.name, Count: max(1, int(e.Count)), Message: strings.TrimPrefix(e.Message, "(combined from similar events): ")}
 		}
 	}
 	return newest, nil
 }
 
-// lastSeen returns when an event was told last.
+// lastSeen returns the time of an event's last occurrence.
 func lastSeen(e corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time

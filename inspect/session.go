@@ -25,11 +25,11 @@ type Session struct {
 	// Live is nil for a session of files.
 	Live *Live
 
-	// told has the broken templates that a pod asked for. Its outcome told of the mistakes.
-	told map[string]bool
+	// reported has the broken templates whose mistakes are in the outcome of a pod.
+	reported map[string]bool
 }
 
-// Session returns one for the cluster. Its set is empty where the templates cannot be read.
+// Session returns a session for the cluster. Its set is empty if the templates cannot be read.
 func (l *Live) Session() *Session {
 	set := l.Templates
 	if set == nil {
@@ -38,14 +38,14 @@ func (l *Live) Session() *Session {
 	return &Session{Compare: l.Compare, Templates: set, Namespaces: Namespaces{Fallback: l.Fallback}, Live: l}
 }
 
-// Outcome injects into the pod that is created of p, and into p.
+// Outcome injects into the pod that is created from p, and into p itself.
 func (s *Session) Outcome(ctx context.Context, p workload.Pod) (injector.Outcome, error) {
-	ns, _ := s.Namespaces.Of(p.Namespace)
+	ns, _ := s.Namespaces.Find(p.Namespace)
 	return s.OutcomeOf(ctx, p.Created(ns.Name), ns, injector.Request{PodTemplate: p.Object})
 }
 
-// OutcomeOf injects into a pod that is created now. Of the request it takes what is about the
-// answer.
+// OutcomeOf injects into a pod that is created now. The caller sets the fields of the request that
+// configure the answer.
 func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns templates.Namespace, r injector.Request) (injector.Outcome, error) {
 	r.Operation, r.Pod, r.Namespace, r.Templates = "CREATE", created, ns, s.Templates.In(ns.Name)
 	out, err := s.Compare.Pipeline.Inject(ctx, r)
@@ -54,20 +54,20 @@ func (s *Session) OutcomeOf(ctx context.Context, created map[string]any, ns temp
 	}
 	for _, t := range out.Templates {
 		if t.Code == reason.TemplateBroken {
-			if s.told == nil {
-				s.told = map[string]bool{}
+			if s.reported == nil {
+				s.reported = map[string]bool{}
 			}
-			s.told[t.Name] = true
+			s.reported[t.Name] = true
 		}
 	}
 	return out, nil
 }
 
-// Unasked returns the mistakes of the broken templates that no pod asked for.
-func (s *Session) Unasked() []error {
+// UnreportedMistakes returns the mistakes of broken templates that no pod requested.
+func (s *Session) UnreportedMistakes() []error {
 	var mistakes []error
 	for _, e := range s.Templates.All() {
-		if e.Err != nil && !s.told[e.Name] {
+		if e.Err != nil && !s.reported[e.Name] {
 			mistakes = append(mistakes, e.Err)
 		}
 	}
@@ -77,23 +77,23 @@ func (s *Session) Unasked() []error {
 		}
 	}
 	for _, e := range s.Templates.Namespaced() {
-		if e.Err != nil && !s.told[e.Name] {
+		if e.Err != nil && !s.reported[e.Name] {
 			mistakes = append(mistakes, e.Err)
 		}
 	}
 	return mistakes
 }
 
-// Namespaces are those that are known: of files, or of a cluster.
+// Namespaces are the namespaces of files or of a cluster.
 type Namespaces struct {
-	// Fallback is the namespace of objects that name none; "" stands for default.
+	// Fallback is the namespace of objects without one; "" stands for default.
 	Fallback string
 
-	// all are by name.
+	// all is keyed by name.
 	all map[string]*Namespace
 }
 
-// get returns what there is of a namespace, to be changed.
+// get returns a namespace. It adds an empty one if there is none.
 func (n *Namespaces) get(name string) *Namespace {
 	if n.all == nil {
 		n.all = map[string]*Namespace{}
@@ -104,23 +104,24 @@ func (n *Namespaces) get(name string) *Namespace {
 	return n.all[name]
 }
 
-// FileNamespaces returns the namespaces among the objects of a file. The only one is the fallback where none is given.
+// FileNamespaces returns the namespaces in a file. If the file has one namespace and there is no fallback, that
+// namespace is the fallback.
 func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, error) {
 	n := Namespaces{Fallback: fallback}
 	var names []string
 	for _, object := range objects {
 		if kind, _ := object["kind"].(string); kind != "Namespace" {
-			return n, fmt.Errorf("an object is of kind %q; want Namespaces", kind)
+			return n, fmt.Errorf("the file has an object of kind %q; allowed are Namespaces", kind)
 		}
 		if _, err := workload.Decode[corev1.Namespace](object); err != nil {
 			return n, fmt.Errorf("%s: %w", workload.NameOf(object), err)
 		}
 		ns := injector.NamespaceOf(object)
 		of := n.get(ns.Name)
-		if !of.known {
+		if !of.hasMetadata {
 			names = append(names, ns.Name)
 		}
-		of.Namespace, of.known = ns, true
+		of.Namespace, of.hasMetadata = ns, true
 	}
 	if n.Fallback == "" && len(names) == 1 {
 		n.Fallback = names[0]
@@ -128,28 +129,28 @@ func FileNamespaces(objects []map[string]any, fallback string) (Namespaces, erro
 	return n, nil
 }
 
-// Keep takes a namespace of the cluster in.
-func (n *Namespaces) Keep(ns Namespace) {
-	ns.known = ns.Unread == nil
+// Add adds a namespace of the cluster.
+func (n *Namespaces) Add(ns Namespace) {
+	ns.hasMetadata = ns.Unread == nil
 	*n.get(ns.Name) = ns
 }
 
-// Of returns the namespace of that name, or the fallback for an object that names none. Known
-// reports whether it was read.
-func (n Namespaces) Of(name string) (ns templates.Namespace, known bool) {
+// Find returns the namespace with the name, or the fallback for "". known reports whether its
+// metadata have been read.
+func (n Namespaces) Find(name string) (ns templates.Namespace, known bool) {
 	if name == "" {
 		name = n.Fallback
 	}
 	if name == "" {
 		name = "default"
 	}
-	if of := n.all[name]; of != nil && of.known {
+	if of := n.all[name]; of != nil && of.hasMetadata {
 		return of.Namespace, true
 	}
 	return templates.Namespace{Name: name, Labels: map[string]string{corev1.LabelMetadataName: name}}, false
 }
 
-// unknown says why the annotations of a namespace are not known.
+// unknown formats the reason why the annotations of a namespace are not known.
 func (n Namespaces) unknown(name string) string {
 	if of := n.all[name]; of != nil && of.Unread != nil {
 		return "not known: the namespace cannot be read with your rights"
@@ -157,8 +158,8 @@ func (n Namespaces) unknown(name string) string {
 	return "not known: no --namespace-file has it"
 }
 
-// Unread reports whether a namespace of the cluster could not be read, and has the notes of all.
-func (n Namespaces) Unread() (unread bool, notes []explain.Note) {
+// ReadFailures returns the notes of all namespaces. unread reports whether one could not be read.
+func (n Namespaces) ReadFailures() (unread bool, notes []explain.Note) {
 	for _, name := range slices.Sorted(maps.Keys(n.all)) {
 		unread = unread || n.all[name].Unread != nil
 		notes = append(notes, n.all[name].Notes...)

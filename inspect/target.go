@@ -13,11 +13,11 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Target is what an argument TEMPLATE|NAMESPACE names, and -n: pods of the namespace, as far as
-// they have to do with the template. Either may be empty; the zero value is the whole cluster.
+// Target is the meaning of an argument TEMPLATE|NAMESPACE and of -n: the pods of the namespace that
+// the template concerns. Either may be empty; the zero value is the whole cluster.
 type Target struct{ Template, Namespace string }
 
-// String returns the arguments that name the target whatever else there is.
+// String returns arguments that name the target without ambiguity.
 func (t Target) String() string {
 	switch {
 	case t.Template != "" && t.Namespace != "":
@@ -30,23 +30,23 @@ func (t Target) String() string {
 	return ""
 }
 
-// In narrows the target to the namespace of -n, "" for none.
+// In narrows the target to the namespace of -n. It returns the target unchanged for "".
 func (t Target) In(namespace string) (Target, error) {
 	if t.Namespace != "" && namespace != "" && t.Namespace != namespace {
-		return t, UsageError{fmt.Errorf("-n %s leaves out the namespace %s that is asked for", namespace, t.Namespace)}
+		return t, UsageError{fmt.Errorf("-n %s contradicts the namespace %s in the argument; give only one of them", namespace, t.Namespace)}
 	}
 	t.Namespace = cmp.Or(t.Namespace, namespace)
 	return t, nil
 }
 
-// TargetPrefixes say what a name is, as kubectl's names of resources do.
+// TargetPrefixes are the resource names that may precede a name, as in kubectl.
 var TargetPrefixes = map[string]bool{ // whether it is a namespace
 	"ns": true, "namespace": true, "namespaces": true,
 	"sct": false, "template": false, "sidecartemplate": false, "sidecartemplates": false,
 }
 
-// ParseTarget splits an argument TEMPLATE|NAMESPACE. Its kind is one of TargetPrefixes, or "" for
-// a name alone.
+// ParseTarget splits an argument TEMPLATE|NAMESPACE. kind is one of TargetPrefixes, or "" for a name
+// alone.
 func ParseTarget(arg string) (kind, name string, err error) {
 	kind, name, qualified := strings.Cut(arg, "/")
 	if !qualified {
@@ -63,8 +63,8 @@ func ParseTarget(arg string) (kind, name string, err error) {
 	return "", "", UsageError{errors.New(says)}
 }
 
-// FindTarget returns what the argument names: ns/NAME, sct/NAME, or a NAME that only one of
-// both has.
+// FindTarget returns the target of an argument: ns/NAME, sct/NAME, or a NAME that is either a
+// namespace or a template.
 func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set) (Target, error) {
 	kind, name, err := ParseTarget(arg)
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	qualified, isNamespace := kind != "", TargetPrefixes[kind]
 	_, isTemplate := set.Get(name)
 	if c, ok := set.Canary(name); ok && !isNamespace {
-		return Target{}, UsageError{fmt.Errorf("%q is a canary, whose pods have the template %s: say sct/%s", name, c.Of, c.Of)}
+		return Target{}, UsageError{fmt.Errorf("%q is a canary; its pods have the template %s: name that, as sct/%s", name, c.Of, c.Of)}
 	}
 	exists := true
 	if !qualified || isNamespace {
@@ -90,7 +90,7 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	case qualified:
 		return Target{Template: name}, nil
 	case isTemplate && exists:
-		return Target{}, UsageError{fmt.Errorf("%q is a template and a namespace; say sct/%s or ns/%s", name, name, name)}
+		return Target{}, UsageError{fmt.Errorf("%q is a template and a namespace; write sct/%s or ns/%s", name, name, name)}
 	case isTemplate:
 		return Target{Template: name}, nil
 	case exists:
@@ -101,15 +101,15 @@ func (c *Cluster) FindTarget(ctx context.Context, arg string, set *templates.Set
 	return Target{}, fmt.Errorf("no namespace and no template in force has the name %q; the templates are: %s", name, TemplateNames(set))
 }
 
-// About returns the cluster with settings, and what an argument, "" for none, and -n are about there.
-func (c *Cluster) About(ctx context.Context, settings Settings, arg, namespace string) (live *Live, of Target, err error) {
+// Resolve returns the cluster with settings, and the target of an argument and of -n there. Both may be "".
+func (c *Cluster) Resolve(ctx context.Context, settings Settings, arg, namespace string) (live *Live, of Target, err error) {
 	if arg != "" {
 		if of, err = c.FindTarget(ctx, arg, settings.Templates); err != nil {
 			return nil, of, err
 		}
 	}
 	of, err = of.In(namespace)
-	return c.By(settings), of, err
+	return c.WithSettings(settings), of, err
 }
 
 // TemplateNames lists the names of templates for a message.

@@ -1,9 +1,9 @@
 package inspect
 
-// UsageError marks an error as a wrong use of a command line.
+// UsageError is an error in the arguments of a command.
 type UsageError struct{ Err error }
 
 func (u UsageError) Error() string { return u.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns Err.
 func (u UsageError) Unwrap() error { return u.Err }

@@ -13,11 +13,11 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 )
 
-// tries bounds how often a pod is read again because it changed in between.
+// tries bounds the patches of a pod that other clients change at the same time.
 const tries = 5
 
-// tryInPlace tries the change of the first pod of a workload.
-func (r *run) tryInPlace(ctx context.Context, w workload) (why string, err error) {
+// dryRunInPlace makes a dry run of the change of a workload's first pod.
+func (r *run) dryRunInPlace(ctx context.Context, w workload) (why string, err error) {
 	_, change, err := r.patch(ctx, w.pods[0], true)
 	for _, s := range change.Sidecars {
 		r.printf("  %s in namespace %s: sidecar %s", w.Owner, w.Namespace, s)
@@ -31,11 +31,11 @@ func (r *run) change(ctx context.Context, p Pod) error {
 	if err != nil || before == nil {
 		return err
 	}
-	return r.await(ctx, func() (string, error) { return r.unsettled(ctx, p, before, change.Sidecars) })
+	return r.poll(ctx, func() (string, error) { return r.pendingReason(ctx, p, before, change.Sidecars) })
 }
 
-// patch patches a pod, and returns it as it was before. Before is nil for a pod that is gone or has
-// nothing to change.
+// patch patches a pod, and returns the pod before the patch. before is nil if the pod does not exist any
+// more or needs no change.
 func (r *run) patch(ctx context.Context, p Pod, dryRun bool) (before map[string]any, change Change, err error) {
 	for try := 1; ; try++ {
 		pod, err := r.Cluster.Pod(ctx, p.Namespace, p.Name)
@@ -53,7 +53,7 @@ func (r *run) patch(ctx context.Context, p Pod, dryRun bool) (before map[string]
 		if why != "" {
 			return nil, Change{}, nil
 		}
-		err = r.Cluster.Patch(ctx, p, guarded(pod, change), dryRun)
+		err = r.Cluster.Patch(ctx, p, encodePatch(pod, change), dryRun)
 		switch {
 		case err == nil:
 			return pod, change, nil
@@ -65,8 +65,8 @@ func (r *run) patch(ctx context.Context, p Pod, dryRun bool) (before map[string]
 	}
 }
 
-// guarded is the patch of a change, which fails if the pod has changed in between.
-func guarded(pod map[string]any, c Change) []byte {
+// encodePatch encodes a change as a JSON patch that fails if the pod has changed meanwhile.
+func encodePatch(pod map[string]any, c Change) []byte {
 	var guards []patch.Operation
 	for _, field := range []string{"uid", "resourceVersion"} {
 		value, _, _ := unstructured.NestedString(pod, "metadata", field)
@@ -75,8 +75,9 @@ func guarded(pod map[string]any, c Change) []byte {
 	return patch.Marshal(append(guards, c.Operations...))
 }
 
-// unsettled says what a changed pod waits for, "" for nothing. It is an error if waiting does not help.
-func (r *run) unsettled(ctx context.Context, p Pod, before map[string]any, sidecars []Sidecar) (why string, err error) {
+// pendingReason returns the reason why a changed pod is not ready yet, or "". It returns an error if the
+// pod cannot become ready.
+func (r *run) pendingReason(ctx context.Context, p Pod, before map[string]any, sidecars []Sidecar) (why string, err error) {
 	pod, err := r.Cluster.Pod(ctx, p.Namespace, p.Name)
 	if apierrors.IsNotFound(err) || err == nil && podOf(pod).UID != p.UID {
 		return "", nil

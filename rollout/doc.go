@@ -1,12 +1,12 @@
-// Package rollout brings running pods to what they would get if they were created now.
+// Package rollout brings running pods up to date with the templates in force.
 //
-// In: pods as the API server has them, and the templates in force. Out: workloads restarted, as
-// kubectl rollout restart does, or images of native sidecars changed in place. Nothing is
-// remembered between two runs: a run reads from the cluster which pods are behind.
+// In: the cluster's pods, and the templates in force. Out: workloads restarted, as by kubectl
+// rollout restart, or images of native sidecars changed in place. A run stores nothing: the next
+// run reads from the cluster which pods are outdated.
 //
-// [Run] makes a plan, tries it by dry run, and carries it out one workload after the other.
-// [InPlace] computes a patch and [RolledOut] reads a workload: both are pure. [Cluster] is the
-// cluster's interface; [Connect] makes one with the rights of the person who runs the command.
+// [Run] makes a plan, tests it by dry run, and executes it one workload after the other. [InPlace]
+// computes a patch and [RolledOut] reads a workload: both are pure. [Cluster] is the interface to
+// the cluster; [Connect] returns one with the rights of the person who runs the command.
 //
 // May import: injector with its record, patch and drift, templates, client-go's dynamic
 // client. Nothing but cmd imports it.

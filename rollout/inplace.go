@@ -14,10 +14,10 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Change brings a running pod to what it would get now without replacing it.
+// Change brings a running pod up to date without replacing it.
 type Change struct {
-	// Sidecars are those that the kubelet restarts with another image. There are none if
-	// only the record changes.
+	// Sidecars are the sidecars that the kubelet restarts with another image. The list is
+	// empty if only the record changes.
 	Sidecars []Sidecar
 	// Operations change the images of Sidecars, the record and the labels beside it, and
 	// nothing else.
@@ -27,14 +27,14 @@ type Change struct {
 // Sidecar is a native sidecar that gets another image.
 type Sidecar struct{ Name, From, To string }
 
-// String says which image becomes which.
+// String formats both images.
 func (s Sidecar) String() string { return fmt.Sprintf("%s: %s becomes %s", s.Name, s.From, s.To) }
 
-// InPlace computes what brings a pod to what it would get now, which now says. The API lets the images
-// of a running pod's native sidecars change, its labels and its annotations. If anything else would
-// be different in a new pod, there is no such change, and why says what.
+// InPlace computes the change that brings a pod up to date. now is its comparison with a new pod. The
+// API permits changes of native sidecars' images, of labels and of annotations in a running pod. If
+// the new pod has any other difference, InPlace returns that difference in why.
 //
-// The record of the pod after the change is that of the new pod, byte for byte.
+// The record of the pod after the change equals the new pod's, byte for byte.
 func InPlace(pod map[string]any, now drift.Comparison) (change Change, why string) {
 	rec, err := record.Parse(pod)
 	switch {
@@ -58,8 +58,8 @@ func InPlace(pod map[string]any, now drift.Comparison) (change Change, why strin
 	return change, ""
 }
 
-// add takes a place in which a new pod differs into the change. Otherwise it says why the place
-// cannot change in a running pod, or must not.
+// add adds a field that differs in the new pod. It returns the reason if the field cannot change in
+// a running pod, or must not.
 func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any, path []string) (why string) {
 	switch {
 	case len(path) < 2 || path[0] != "spec" || !slices.Contains([]string{"initContainers", "containers"}, path[1]):
@@ -97,7 +97,7 @@ func (c *Change) add(pod map[string]any, rec record.Record, fresh map[string]any
 	return ""
 }
 
-// replace has the pod's own labels or annotations of some keys be those of a new pod.
+// replace sets the pod's labels or annotations with Pillion's keys to the new pod's values.
 func (c *Change) replace(pod, fresh map[string]any, field string, ours func(key string) bool) {
 	in := func(object map[string]any) map[string]any {
 		metadata, _ := object["metadata"].(map[string]any)
@@ -119,7 +119,7 @@ func (c *Change) replace(pod, fresh map[string]any, field string, ours func(key 
 		case !ours(key) || there && have[key] == value:
 		case !wanted:
 			c.operation(patch.Remove, path, nil)
-		default: // takes the place of another one
+		default: // "add" replaces an existing value
 			c.operation(patch.Add, path, value)
 		}
 	}

@@ -12,25 +12,25 @@ import (
 	"github.com/pillion-dev/pillion/injector/drift"
 )
 
-// plan says how the pods of a cluster stand at one moment.
+// plan is the result of comparing the pods of a cluster.
 type plan struct {
-	// workloads have pods that are behind and that the mode reaches.
+	// workloads are the workloads with outdated pods that the mode can update.
 	workloads []workload
-	// rest are the pods that are behind and that the mode does not reach.
+	// rest are the outdated pods that the mode cannot update.
 	rest []remainder
-	// current and behind count the pods.
-	current, behind int
+	// current and outdated count the pods.
+	current, outdated int
 }
 
-// workload is an owner with its pods that are behind.
+// workload is an owner with its outdated pods.
 type workload struct {
 	Owner
 	pods []Pod
-	// state says how the first of the pods differs from a new one.
+	// state formats how the first pod differs from a new one.
 	state string
 }
 
-// Pod names a pod that is behind.
+// Pod identifies a pod.
 type Pod struct{ Namespace, Name, UID string }
 
 func (p Pod) String() string { return p.Namespace + "/" + p.Name }
@@ -40,16 +40,16 @@ func podOf(from map[string]any) Pod {
 	return Pod{Namespace: u.GetNamespace(), Name: u.GetName(), UID: string(u.GetUID())}
 }
 
-// remainder are the pods of an owner that stay as they are for one reason.
+// remainder are the pods of an owner that are not updated for one reason.
 type remainder struct {
 	Owner
 	why  string
 	pods int
-	// lasting: no workload replaces the pods.
-	lasting bool
+	// permanent means that no workload replaces the pods.
+	permanent bool
 }
 
-// add counts pods that stay as they are.
+// add counts pods that are not updated.
 func (p *plan) add(l remainder) {
 	i := slices.IndexFunc(p.rest, func(other remainder) bool { return other.Owner == l.Owner && other.why == l.why })
 	if i < 0 {
@@ -59,15 +59,15 @@ func (p *plan) add(l remainder) {
 	p.rest[i].pods += l.pods
 }
 
-// err is [ErrLeft] if a workload has pods that stay as they are.
+// err returns [ErrIncomplete] if pods of a workload are not updated.
 func (p plan) err() error {
-	if slices.ContainsFunc(p.rest, func(l remainder) bool { return !l.lasting }) {
-		return ErrLeft
+	if slices.ContainsFunc(p.rest, func(l remainder) bool { return !l.permanent }) {
+		return ErrIncomplete
 	}
 	return nil
 }
 
-// observe compares the pods of a namespace, of all for "", with new ones.
+// observe compares the pods of a namespace, or of all namespaces for "", with new ones.
 func (r *run) observe(ctx context.Context, namespace string) (p plan, err error) {
 	places := map[Owner]int{}
 	err = r.Cluster.Pods(ctx, namespace, func(object map[string]any) error {
@@ -77,19 +77,19 @@ func (r *run) observe(ctx context.Context, namespace string) (p plan, err error)
 		}
 		of, state := ownerOf(object), r.stateOf(now)
 		switch {
-		case state == "" && len(r.named(now, drift.Refused)) > 0:
-			p.behind++
+		case state == "" && len(r.templatesIn(now, drift.Refused)) > 0:
+			p.outdated++
 			p.add(remainder{Owner: of, why: "a new pod would be refused: " + now.Message, pods: 1})
 			return nil
 		case state == "":
-			if len(r.named(now, drift.Current)) > 0 {
+			if len(r.templatesIn(now, drift.Current)) > 0 {
 				p.current++
 			}
 			return nil
 		}
-		p.behind++
-		if why, lasting := r.unreachable(of, object, now); why != "" {
-			p.add(remainder{Owner: of, why: state + "; " + why, pods: 1, lasting: lasting})
+		p.outdated++
+		if why, lasting := r.unreachableReason(of, object, now); why != "" {
+			p.add(remainder{Owner: of, why: state + "; " + why, pods: 1, permanent: lasting})
 			return nil
 		}
 		i, found := places[of]
@@ -105,8 +105,8 @@ func (r *run) observe(ctx context.Context, namespace string) (p plan, err error)
 	return p, err
 }
 
-// compare compares a pod with the pod that would be created in its place. A pod of a namespace
-// that is gone is not compared.
+// compare compares a pod with a new one. The result is empty if the namespace does not exist any
+// more.
 func (r *run) compare(ctx context.Context, pod map[string]any) (drift.Comparison, error) {
 	name := podOf(pod).Namespace
 	ns, ok := r.namespaces[name]
@@ -122,26 +122,26 @@ func (r *run) compare(ctx context.Context, pod map[string]any) (drift.Comparison
 	return r.Comparer.Compare(ctx, pod, ns, r.Templates)
 }
 
-// stateOf says which templates a pod lacks or has in another version, "" for none.
+// stateOf formats the templates that a pod lacks or has in another version. It returns "" if there are none.
 func (r *run) stateOf(s drift.Comparison) string {
 	var parts []string
 	for _, state := range []drift.State{drift.Missing, drift.Outdated} {
-		if names := r.named(s, state); len(names) > 0 {
+		if names := r.templatesIn(s, state); len(names) > 0 {
 			parts = append(parts, string(state)+": "+strings.Join(names, ", "))
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-// named returns the templates in a state, as far as the run is about them.
-func (r *run) named(s drift.Comparison, in drift.State) []string {
+// templatesIn returns the templates in a state, limited to the run's template.
+func (r *run) templatesIn(s drift.Comparison, in drift.State) []string {
 	return slices.DeleteFunc(drift.Named(s.Templates, in), func(name string) bool { return r.Template != "" && name != r.Template })
 }
 
-// unreachable says why the mode does not bring a pod up to date, "" if it does.
-func (r *run) unreachable(of Owner, pod map[string]any, now drift.Comparison) (why string, lasting bool) {
+// unreachableReason returns the reason why the mode cannot update a pod, or "".
+func (r *run) unreachableReason(of Owner, pod map[string]any, now drift.Comparison) (why string, lasting bool) {
 	if r.Mode == Restart {
-		return of.unreachable()
+		return of.unreachableReason()
 	}
 	if _, why = InPlace(pod, now); why != "" {
 		why = "not in place: " + why

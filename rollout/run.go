@@ -18,42 +18,42 @@ type Mode string
 
 // The modes, as the flags have them.
 const (
-	// Restart: owners replace their pods, as by kubectl rollout restart.
+	// Restart makes owners replace their pods, as by kubectl rollout restart.
 	Restart Mode = "restart"
-	// InPlaceMode: running pods get other images for their native sidecars.
+	// InPlaceMode changes the images of native sidecars in running pods.
 	InPlaceMode Mode = "in-place"
 )
 
-// Options say what [Run] is to do.
+// Options configure [Run].
 type Options struct {
 	Cluster   Cluster
 	Comparer  drift.Comparer
 	Templates *templates.Set
-	// Template and Namespace limit what counts; all for "".
+	// Template and Namespace limit the run. "" means all.
 	Template, Namespace string
 	Mode                Mode
-	// Timeout bounds how long one workload, or with InPlaceMode one pod, may take until it is ready
-	// again. Poll is how often the cluster is read meanwhile.
+	// Timeout bounds the update of one workload, or with InPlaceMode of one pod. Poll is the interval
+	// between two reads meanwhile.
 	Timeout, Poll time.Duration
-	// DryRun: nothing is written.
+	// DryRun means that Run writes nothing.
 	DryRun bool
-	// Out gets a line for each thing that is done.
+	// Out gets a line for each step.
 	Out io.Writer
 }
 
-// ErrLeft is the error of a rollout that did all it could, and left pods of workloads as they are.
-var ErrLeft = errors.New("some pods are not up to date")
+// ErrIncomplete is the error of a rollout after which some pods of workloads are still outdated.
+var ErrIncomplete = errors.New("some pods are not up to date")
 
-// Run brings pods to what they would get now, one workload after the other. It stops at the first
-// thing that goes wrong, and the same call goes on from there.
+// Run brings pods up to date, one workload after the other. It stops at the first error. The same
+// call continues from there.
 func Run(ctx context.Context, o Options) error {
-	r := &run{Options: o, namespaces: map[string]templates.Namespace{}, untried: map[string]bool{}}
+	r := &run{Options: o, namespaces: map[string]templates.Namespace{}, untestable: map[string]bool{}}
 	p, err := r.observe(ctx, r.Namespace)
 	if err != nil {
 		return err
 	}
-	r.printf("%d of %d pods up to date", p.current, p.current+p.behind)
-	if p, err = r.try(ctx, p); err != nil {
+	r.printf("%d of %d pods up to date", p.current, p.current+p.outdated)
+	if p, err = r.dryRunAll(ctx, p); err != nil {
 		return err
 	}
 	r.describe(p)
@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	r.printf("done: %d of %d pods up to date", now.current, now.current+now.behind)
+	r.printf("done: %d of %d pods up to date", now.current, now.current+now.outdated)
 	return p.err()
 }
 
@@ -82,13 +82,13 @@ func Run(ctx context.Context, o Options) error {
 type run struct {
 	Options
 	namespaces map[string]templates.Namespace
-	// untried are the namespaces in which the user may not create pods by dry run.
-	untried map[string]bool
+	// untestable are the namespaces in which the user may not create pods by dry run.
+	untestable map[string]bool
 }
 
 func (r *run) printf(format string, args ...any) { fmt.Fprintf(r.Out, format+"\n", args...) }
 
-// describe prints what there is to do.
+// describe prints the plan.
 func (r *run) describe(p plan) {
 	for _, w := range p.workloads {
 		does := map[Mode]string{Restart: "restart", InPlaceMode: "change in place"}[r.Mode]
@@ -105,31 +105,31 @@ func (r *run) describe(p plan) {
 // update brings a workload up to date.
 func (r *run) update(ctx context.Context, w workload) error {
 	if r.Mode == Restart {
-		return r.timed(ctx, fmt.Sprintf("restarting %s in namespace %s", w.Owner, w.Namespace), func(ctx context.Context) error { return r.restart(ctx, w) })
+		return r.runTimed(ctx, fmt.Sprintf("restarting %s in namespace %s", w.Owner, w.Namespace), func(ctx context.Context) error { return r.restart(ctx, w) })
 	}
 	for _, p := range w.pods {
-		if err := r.timed(ctx, fmt.Sprintf("changing pod %s", p), func(ctx context.Context) error { return r.change(ctx, p) }); err != nil {
+		if err := r.runTimed(ctx, fmt.Sprintf("changing pod %s", p), func(ctx context.Context) error { return r.change(ctx, p) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// timed does one thing within the timeout.
-func (r *run) timed(ctx context.Context, doing string, do func(ctx context.Context) error) error {
+// runTimed runs one step within the timeout.
+func (r *run) runTimed(ctx context.Context, doing string, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, fmt.Errorf("not done within --timeout=%s", r.Timeout))
 	defer cancel()
 	began := time.Now()
 	r.printf("%s", doing)
 	if err := do(ctx); err != nil {
-		return fmt.Errorf("stopped while %s: %w; the same command goes on from here", doing, err)
+		return fmt.Errorf("stopped while %s: %w. The same command continues from here", doing, err)
 	}
 	r.printf("  ready again after %s", time.Since(began).Round(time.Second))
 	return nil
 }
 
-// await calls pending, which says what is waited for, until it returns "".
-func (r *run) await(ctx context.Context, pending func() (string, error)) error {
+// poll calls pending until it returns "". Before that, pending returns the reason to wait.
+func (r *run) poll(ctx context.Context, pending func() (string, error)) error {
 	last := ""
 	for {
 		why, err := pending()
@@ -144,12 +144,12 @@ func (r *run) await(ctx context.Context, pending func() (string, error)) error {
 	}
 }
 
-// restart restarts a workload, and waits until its rolling update is at its end.
+// restart restarts a workload, and waits until its rolling update is complete.
 func (r *run) restart(ctx context.Context, w workload) error {
 	if err := r.Cluster.Restart(ctx, w.Owner, time.Now(), false); err != nil {
 		return err
 	}
-	err := r.await(ctx, func() (string, error) {
+	err := r.poll(ctx, func() (string, error) {
 		object, err := r.Cluster.Object(ctx, w.Owner)
 		if err != nil {
 			return "", err
@@ -169,7 +169,7 @@ func (r *run) restart(ctx context.Context, w workload) error {
 	}
 	for _, still := range now.workloads {
 		if still.Owner == w.Owner {
-			return fmt.Errorf("pod %s, which is new, is not up to date (%s): somebody else's change of the pod, the templates have changed since this command began, or API servers do not call Pillion; pillion status says more", still.pods[0], still.state)
+			return fmt.Errorf("the new pod %s is not up to date (%s): another webhook changes it, the templates have changed since this command began, or API servers do not call Pillion. For more: pillion status", still.pods[0], still.state)
 		}
 	}
 	return nil

@@ -265,7 +265,7 @@ func (c *cluster) may(verb, group, resource string) error {
 		return nil
 	}
 	says := fmt.Errorf("User %q cannot %s resource %q in API group %q in the namespace %q", "jane", verb, resource, group, "shop")
-	return rights.Named(apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "", says))
+	return rights.Explain(apierrors.NewForbidden(schema.GroupResource{Group: group, Resource: resource}, "", says))
 }
 
 // roll runs a rollout and returns what it said.
@@ -357,7 +357,7 @@ func TestAWorkloadThatCannotBeBroughtUpToDateIsListedAndLeftAlone(t *testing.T) 
 			}
 			onCluster(t, one, two, func(t *testing.T, c *cluster) {
 				test.change(c)
-				if out, err := c.roll(mode, dryRun); !errors.Is(err, rollout.ErrLeft) || len(c.writes) > 0 || !strings.Contains(out, test.says[0]) {
+				if out, err := c.roll(mode, dryRun); !errors.Is(err, rollout.ErrIncomplete) || len(c.writes) > 0 || !strings.Contains(out, test.says[0]) {
 					t.Errorf("%s, by dry run: it writes %v and says (%v)\n%s", name, c.writes, err, out)
 				}
 				out, err := c.roll(mode)
@@ -365,7 +365,7 @@ func TestAWorkloadThatCannotBeBroughtUpToDateIsListedAndLeftAlone(t *testing.T) 
 				if test.none {
 					want = nil
 				}
-				if !errors.Is(err, rollout.ErrLeft) || !slices.Equal(c.writes, want) {
+				if !errors.Is(err, rollout.ErrIncomplete) || !slices.Equal(c.writes, want) {
 					t.Errorf("%s: it writes %v and says (%v)\n%s", name, c.writes, err, out)
 				}
 				for _, says := range test.says {
@@ -383,7 +383,7 @@ func TestItStopsAtANewPodThatIsNotUpToDate(t *testing.T) {
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.lacks["create pods"], c.uncalled = true, true
 		out, err := c.roll(rollout.Restart)
-		if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), "which is new, is not up to date (missing: shipper)") || strings.Count(out, "are not tried by dry run") != 1 {
+		if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), "the new pod shop/web-7 is not up to date (missing: shipper)") || strings.Count(out, "are not tried by dry run") != 1 {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
@@ -400,7 +400,7 @@ func TestPodsThatARestartDoesNotReachAreListedAndLeftAlone(t *testing.T) {
 			c.pods = append(c.pods, pod)
 		}
 		out, err := c.roll(rollout.Restart)
-		if !errors.Is(err, rollout.ErrLeft) || !slices.Equal(c.writes, []string{"restart web", "restart db"}) {
+		if !errors.Is(err, rollout.ErrIncomplete) || !slices.Equal(c.writes, []string{"restart web", "restart db"}) {
 			t.Errorf("it writes %v (%v)", c.writes, err)
 		}
 		for _, want := range []string{"not touched: pod/bare in namespace shop (pods: 1): outdated: shipper; no controller replaces it", "not touched: job/import in namespace shop (pods: 1): outdated: shipper; the Job's work would start again",
@@ -422,7 +422,7 @@ func TestPodsThatARestartDoesNotReachAreListedAndLeftAlone(t *testing.T) {
 func TestInPlaceLeavesWhatItCannotDoAndSaysSo(t *testing.T) {
 	onCluster(t, one, shipper{image: "ship:2", level: "debug"}, func(t *testing.T, c *cluster) {
 		out, err := c.roll(rollout.InPlaceMode)
-		if !errors.Is(err, rollout.ErrLeft) || len(c.writes) > 0 || !strings.Contains(out, "not touched: deployment/web in namespace shop (pods: 4): outdated: shipper; not in place: its sidecar shipper would change in") || !strings.Contains(out, "--restart brings pods up to date") {
+		if !errors.Is(err, rollout.ErrIncomplete) || len(c.writes) > 0 || !strings.Contains(out, "not touched: deployment/web in namespace shop (pods: 4): outdated: shipper; not in place: its sidecar shipper would change in") || !strings.Contains(out, "--restart brings pods up to date") {
 			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
 		}
 	})
@@ -477,7 +477,7 @@ func TestAnInterruptedRolloutSaysHowToGoOn(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			time.AfterFunc(5*time.Second, stop)
 			out, err := c.rollIn(ctx, mode)
-			if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), ": context canceled: ") || !strings.Contains(err.Error(), "; the same command goes on from here") {
+			if err == nil || len(c.writes) != 1 || !strings.Contains(err.Error(), ": context canceled: ") || !strings.Contains(err.Error(), ". The same command continues from here") {
 				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
 			}
 		})

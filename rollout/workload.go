@@ -18,14 +18,14 @@ type Owner struct {
 	Namespace, Kind, Name string
 }
 
-// String returns the owner as kubectl takes it, such as deployment/web.
+// String formats the owner for kubectl, such as deployment/web.
 func (o Owner) String() string { return strings.ToLower(o.Kind) + "/" + o.Name }
 
 func (o Owner) compare(p Owner) int {
 	return cmp.Or(strings.Compare(o.Namespace, p.Namespace), strings.Compare(o.Kind, p.Kind), strings.Compare(o.Name, p.Name))
 }
 
-// ownerOf returns the workload of a pod: the pod itself if no controller made it.
+// ownerOf returns the workload of a pod, or the pod itself if it has no controller.
 func ownerOf(pod map[string]any) Owner {
 	u, w := &unstructured.Unstructured{Object: pod}, owner.WorkloadOf(pod)
 	if w.Kind == "" {
@@ -34,8 +34,8 @@ func ownerOf(pod map[string]any) Owner {
 	return Owner{Namespace: u.GetNamespace(), Kind: w.Kind, Name: w.Name}
 }
 
-// resource returns the API resource of the owner. It reports false for a kind that a restart
-// does not reach.
+// resource returns the API resource of the owner. It returns false for a kind that cannot be
+// restarted.
 func (o Owner) resource() (owner.Resource, bool) {
 	i := slices.IndexFunc(owner.Kinds, func(k owner.Resource) bool { return k.Kind == o.Kind && k.Restarts })
 	if i < 0 {
@@ -44,9 +44,9 @@ func (o Owner) resource() (owner.Resource, bool) {
 	return owner.Kinds[i], true
 }
 
-// unreachable says why a restart would not replace a pod of the owner, "" if it would. Lasting
-// reports that no workload replaces the pod at all.
-func (o Owner) unreachable() (why string, lasting bool) {
+// unreachableReason returns the reason why a restart does not replace a pod of the owner, or "".
+// permanent reports whether no workload replaces the pod at all.
+func (o Owner) unreachableReason() (why string, lasting bool) {
 	switch _, restarts := o.resource(); {
 	case restarts:
 		return "", false
@@ -87,9 +87,9 @@ func decode(from, into any) {
 	}
 }
 
-// notRestartable says why a change of the pod template would not replace all pods of the owner,
-// "" if it would.
-func notRestartable(o Owner, from map[string]any) string {
+// restartObstacle returns the reason why a change of the pod template does not replace all pods of
+// the owner, or "".
+func restartObstacle(o Owner, from map[string]any) string {
 	var is object
 	decode(from, &is)
 	switch {
@@ -103,8 +103,8 @@ func notRestartable(o Owner, from map[string]any) string {
 	return ""
 }
 
-// RolledOut says why the rolling update of a Deployment, StatefulSet or DaemonSet is not at
-// its end, "" if it is. Stuck reports that it will not come to its end by itself.
+// RolledOut returns the reason why the rolling update of a Deployment, StatefulSet or DaemonSet is
+// not complete, or "". stuck reports whether it cannot complete by itself.
 func RolledOut(kind string, from map[string]any) (why string, stuck bool) {
 	var is object
 	decode(from, &is)

@@ -20,21 +20,22 @@ const (
 	maxOldObject = 6 * 3 << 19
 	// maxBody bounds a review: both objects, and a rest for the review itself.
 	maxBody = maxObject + maxOldObject + 1<<20
-	// ordinaryBody is the size of a body up to which it waits for no other. Each connection has one
-	// at most.
+	// ordinaryBody is the size up to which a body is read without waiting. Each connection has
+	// one at most.
 	ordinaryBody = 16 << 10
-	// patience is how long a larger body waits for others.
-	patience = 250 * time.Millisecond
-	// A larger body comes within bodyTime, and at bodyRate bytes a second beyond that: while
-	// it comes, others may wait for its memory. An API server sends a review in one go.
+	// bodyWait is how long a larger body waits for memory.
+	bodyWait = 250 * time.Millisecond
+	// A larger body has to arrive within bodyTime plus its size divided by bodyRate (bytes a
+	// second), because other bodies may wait for its memory. An API server sends a review
+	// without a pause.
 	bodyTime = time.Second
 	bodyRate = 4 << 20
 )
 
 var (
 	// errTooMuch means that the bodies being read have used up their memory.
-	errTooMuch = errors.New("the reviews being read hold as much memory as they may")
-	// errTooSlow means that a body did not come in its time. The API server tries again.
+	errTooMuch = errors.New("the reviews being read use all of the memory for bodies")
+	// errTooSlow means that a body did not arrive in time. The API server tries again.
 	errTooSlow = errors.New("the review came too slowly")
 )
 
@@ -46,8 +47,8 @@ type bodies struct {
 
 func newBodies(size int64) *bodies { return &bodies{size, semaphore.NewWeighted(size)} }
 
-// read reads a review's body. The caller calls release when it is done with the body,
-// also after an error. An error is a [MalformedError] or an unavailableError.
+// read reads a review's body. The caller calls release when it does not need the body any
+// more, also after an error. The error is a [MalformedError] or an [unavailableError].
 func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, release func(), err error) {
 	release = func() {}
 	if r.Method != http.MethodPost {
@@ -65,7 +66,7 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	case size > maxBody:
 		return nil, release, malformed(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes, which is more than an API server sends", maxBody)
 	case size > ordinaryBody:
-		if release, err = b.take(r.Context(), size); err != nil {
+		if release, err = b.acquire(r.Context(), size); err != nil {
 			return nil, func() {}, err
 		}
 		connection := http.NewResponseController(w)
@@ -82,9 +83,9 @@ func (b *bodies) read(w http.ResponseWriter, r *http.Request) (body []byte, rele
 	return body, release, nil
 }
 
-// take waits for the memory of a body, but not for long: the API server tries again.
-func (b *bodies) take(ctx context.Context, size int64) (release func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// acquire waits up to bodyWait for the memory of a body. After that, the API server tries again.
+func (b *bodies) acquire(ctx context.Context, size int64) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, bodyWait)
 	defer cancel()
 	if err := b.all.Acquire(ctx, size); err != nil {
 		return nil, &unavailableError{errTooMuch}

@@ -29,13 +29,13 @@ func encodeReview(apiVersion string, uid types.UID, r Response) ([]byte, error) 
 	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: "AdmissionReview"}, Response: answer})
 }
 
-// auditAnnotations returns what the API server's audit log says about a review. There
-// is nothing about an object that was injected before, or that nobody asked to inject
-// into, so that a second call repeats nothing.
+// auditAnnotations returns the annotations for the API server's audit log. They are nil for
+// an allowed object, for labels of a namespace, and for a pod that was injected before or did
+// not request injection: a second call for a pod adds no second entry.
 func auditAnnotations(r Response) map[string]string {
 	switch {
 	case r.verdict == verdictPatched:
-		return map[string]string{"decision": string(r.code), "templates": r.injected()}
+		return map[string]string{"decision": string(r.code), "templates": r.injectedTemplates()}
 	case r.verdict == verdictAllowed, r.verdict == verdictSkipped, r.verdict == verdictLabelled, r.verdict == verdictUnchanged && (r.code == reason.Injected || r.code == reason.NotRequested):
 		return nil
 	}

@@ -24,7 +24,7 @@ func malformed(status int, format string, args ...any) error {
 
 func (e *MalformedError) Error() string { return e.text }
 
-// unavailableError says why a review cannot be answered now.
+// unavailableError is the reason why a review cannot be answered now.
 type unavailableError struct{ why error }
 
 func (e *unavailableError) Error() string { return "pillion cannot answer now: " + e.why.Error() }

@@ -30,7 +30,7 @@ func TestEventsAreTheRefusalsOfAPodOrWhatItsCreatorIsWarnedOf(t *testing.T) {
 	} {
 		var got []string
 		for _, e := range eventsOf(map[string]any{}, c.out) {
-			got = append(got, fmt.Sprintf("%s%s: %s", e.Code, map[[2]bool]string{{true, false}: " refused", {false, true}: " told"}[[2]bool{e.Refused, e.Told}], e.Message))
+			got = append(got, fmt.Sprintf("%s%s: %s", e.Code, map[[2]bool]string{{true, false}: " refused", {false, true}: " told"}[[2]bool{e.Refused, e.Warned}], e.Message))
 			if e.Pod == nil {
 				t.Errorf("%s: an event without its pod", name)
 			}
@@ -43,7 +43,7 @@ func TestEventsAreTheRefusalsOfAPodOrWhatItsCreatorIsWarnedOf(t *testing.T) {
 	for i := range 100 {
 		many.Warnings = append(many.Warnings, reason.UntrueLabel.Warning(fmt.Sprint(i)))
 	}
-	if n := len(eventsOf(nil, many)); n != mostEvents {
+	if n := len(eventsOf(nil, many)); n != maxEvents {
 		t.Errorf("%d events of one review", n)
 	}
 }

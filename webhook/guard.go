@@ -21,29 +21,30 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// GuardOptions are what the guard works with. All fields are required but
-// ExcludedNamespaces, Problems and Namespaced.
+// GuardOptions configure the guard. All fields are required but ExcludedNamespaces, Problems
+// and Namespaced.
 type GuardOptions struct {
 	// Compile has the installer's values.
 	Compile templates.Options
-	// ExcludedNamespaces are those that Pillion keeps out of.
+	// ExcludedNamespaces are the namespaces without injection.
 	ExcludedNamespaces []string
-	// Problems returns why no pod can have a template that compiles. It ends with its context. The error
-	// says why that is not known. Nil: nobody is asked.
+	// Problems returns the API server's objections to pods with a template that compiles. It returns
+	// when its context ends. The error means that the API server gave no answer. If Problems is nil,
+	// the guard checks no sample pods.
 	Problems func(ctx context.Context, d templates.Document, t *templates.Template) ([]templates.Problem, error)
 	// Templates returns the set in force.
 	Templates func() *templates.Set
-	// Namespaces are those that are known. The maps of one hold until the next one.
+	// Namespaces returns the cached namespaces. The maps of one are valid until the next one.
 	Namespaces func() iter.Seq[templates.Namespace]
-	// Namespaced returns how many NamespacedSidecarTemplates a namespace has, as far as that is known.
-	// Nil: they are not served.
+	// Namespaced returns the number of cached NamespacedSidecarTemplates of a namespace. It is nil if
+	// the API does not serve them.
 	Namespaced func(namespace string) int
-	// Version is that of this program.
+	// Version is the version of this program.
 	Version string
 }
 
-// A template that is written waits for the API server's judgement of sample pods: waitTime at most, and answerTime
-// less than the API server waits.
+// The check of sample pods by the API server takes waitTime at most, and leaves answerTime until the deadline of the
+// review.
 const (
 	waitTime   = 3 * time.Second
 	answerTime = time.Second
@@ -66,13 +67,13 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 	if !namespaced && r.Kind.Kind != v1alpha1.Kind || r.Kind.Group != v1alpha1.Group {
 		return Response{}, Malformed("the review is about %s; this webhook is for the SidecarTemplates of %s", r.Kind.String(), v1alpha1.Group)
 	}
-	// What compiles is the spec, and not the copy of it that kubectl keeps in an annotation. An object
-	// that cannot be read is refused below.
-	var compiles struct {
+	// Only the spec is compiled, not its copy in kubectl's annotation. A malformed object is refused
+	// below.
+	var manifest struct {
 		Spec part `json:"spec"`
 	}
-	_ = read(r.Object, &compiles)
-	if err := r.memory.hold(ctx, "", templates.Work(compiles.Spec)+rawjson.MaxSize(len(r.Object)+len(r.OldObject))); err != nil {
+	_ = decodeJSON(r.Object, &manifest)
+	if err := r.memory.acquire(ctx, "", templates.Work(manifest.Spec)+rawjson.MaxSize(len(r.Object)+len(r.OldObject))); err != nil {
 		return Response{}, err
 	}
 	switch r.Operation {
@@ -83,28 +84,35 @@ func (g guard) Review(ctx context.Context, r *Review) (Response, error) {
 		return g.write(ctx, r)
 	case "DELETE":
 		if namespaced {
-			return Allowed(), nil // those who ask for it are the namespace's own
+			return Allowed(), nil // only pods of its own namespace use it
 		}
 		return g.delete(r)
 	}
 	return Allowed(), nil
 }
 
-// write answers for a template that is created or updated. The metadata of a bad
-// template may change: its finalizers could otherwise not be removed.
-func (g guard) write(ctx context.Context, r *Review) (Response, error) {
-	object, spec, err := readObject(r.Object, v1alpha1.Kind)
-	if err != nil {
-		return Response{}, err
+// readWrite reads the object of a CREATE or UPDATE. The object is nil if an update leaves the spec
+// as it is: the metadata of a bad template may change, or its finalizers could not be removed.
+func readWrite(r *Review, kind string) (*objectMeta, part, error) {
+	object, spec, err := readObject(r.Object, kind)
+	if err != nil || r.Operation == "CREATE" {
+		return object, spec, err
 	}
-	if r.Operation == "UPDATE" {
-		_, oldSpec, err := readObject(r.OldObject, v1alpha1.Kind)
-		if err != nil {
-			return Response{}, err
-		}
-		if same, err := sameJSON(oldSpec, spec); err != nil || same {
-			return Allowed(), err
-		}
+	_, oldSpec, err := readObject(r.OldObject, kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	if same, err := sameJSON(oldSpec, spec); err != nil || same {
+		return nil, nil, err
+	}
+	return object, spec, nil
+}
+
+// write answers for a template that is created or updated.
+func (g guard) write(ctx context.Context, r *Review) (Response, error) {
+	object, _, err := readWrite(r, v1alpha1.Kind)
+	if err != nil || object == nil {
+		return Allowed(), err
 	}
 	options := g.options.Compile
 	options.Source = templates.ClusterSource + object.Name
@@ -123,8 +131,8 @@ func (g guard) write(ctx context.Context, r *Review) (Response, error) {
 	return Allowed(append(warnings, canaryWarnings(set, t)...)...), nil
 }
 
-// compile compiles a manifest, and has the API server judge the pods that get the template. It returns the
-// mistakes, or the template with warnings.
+// compile compiles a manifest, and checks pods with the template by dry run. It returns the mistakes, or the template
+// with warnings.
 func (g guard) compile(ctx context.Context, manifest part, options templates.Options) (*templates.Template, []string, *templates.CompileError) {
 	t, warned, err := templates.Compile(manifest, options)
 	var mistakes *templates.CompileError
@@ -134,7 +142,7 @@ func (g guard) compile(ctx context.Context, manifest part, options templates.Opt
 	if g.options.Problems != nil {
 		ctx, cancel := limited(ctx)
 		defer cancel()
-		// What is not known refuses nothing. The controller asks again, and says why.
+		// Without an answer of the API server, the template is admitted. The controller checks it again.
 		if problems, _ := g.options.Problems(ctx, templates.Document{Manifest: manifest, Line: 1}, t); len(problems) > 0 {
 			return nil, nil, &templates.CompileError{Template: t.Name(), Problems: problems}
 		}
@@ -147,7 +155,7 @@ func (g guard) compile(ctx context.Context, manifest part, options templates.Opt
 	return t, warnings, nil
 }
 
-// canaryWarnings says why a canary would select nobody, though it compiles alone.
+// canaryWarnings returns the reason why a canary that compiles would select no pods.
 func canaryWarnings(set *templates.Set, t *templates.Template) []string {
 	if _, ok := t.Canary(); !ok {
 		return nil
@@ -159,18 +167,18 @@ func canaryWarnings(set *templates.Set, t *templates.Template) []string {
 	return []string{fmt.Sprintf("the canary %s selects no pods: %v", t.Name(), c.Unusable)}
 }
 
-// invalid answers for a template with mistakes. It only warns of one that is labelled with a newer version of Pillion:
-// during an upgrade the replicas that are about to be replaced do not know what is new, and keep the last good version.
+// invalid answers for a template with mistakes. It only warns if the template's label names a newer version of Pillion:
+// during an upgrade, old replicas do not know new fields, and keep the last good version.
 func (g guard) invalid(object *objectMeta, mistakes templates.CompileError) Response {
 	label := object.Labels.value[v1alpha1.VersionLabel]
 	if !isNewer(label, g.options.Version) {
 		return invalidTemplate(mistakes)
 	}
 	mistakes.Source = ""
-	return Allowed(fmt.Sprintf("%s is for Pillion %s, and this replica is of version %s, which keeps the last good version. It says: %v", object.Name, label, g.options.Version, &mistakes))
+	return Allowed(fmt.Sprintf("the label of %s names Pillion %s; this replica has version %s, cannot compile the template, and keeps the last good version: %v", object.Name, label, g.options.Version, &mistakes))
 }
 
-// isNewer reports whether a version is newer than another one, as far as both are known.
+// isNewer reports whether version a is newer than version b. It returns false if one of them is no version.
 func isNewer(a, b string) bool {
 	x, err := apiversion.ParseGeneric(a)
 	y, wrong := apiversion.ParseGeneric(b)
@@ -183,7 +191,7 @@ func invalidTemplate(mistakes templates.CompileError) Response {
 	return refused(reason.TemplateInvalid, mistakes.Error()+"\n`pillion lint FILE --server` says the same, with lines")
 }
 
-// refused denies with a message of one line or several, and ends it in the code.
+// refused denies with a message of one or more lines, and appends the code.
 func refused(code reason.Code, message string) Response {
 	return Denied(code, strings.Split(message+" ("+string(code)+")", "\n")...)
 }
@@ -207,8 +215,8 @@ func decodeAny(raw []byte) (any, error) {
 	return rawjson.Decode(raw)
 }
 
-// delete answers for the deletion of a template. Without the template, pods that ask
-// for it are refused, and if it is required, pods go without it.
+// delete answers for the deletion of a template. It refuses the deletion if a namespace
+// requests the template, or if the template is required.
 func (g guard) delete(r *Review) (Response, error) {
 	object, _, err := readObject(r.OldObject, v1alpha1.Kind)
 	if err != nil {
@@ -227,7 +235,7 @@ func (g guard) delete(r *Review) (Response, error) {
 		object.Name, strings.Join(why, "; "), v1alpha1.AllowDeleteKey)), nil
 }
 
-// mayDelete reports whether an object says that it may be deleted though it is in use.
+// mayDelete reports whether an annotation of the object permits its deletion while it is in use.
 func (g guard) mayDelete(object *objectMeta) bool {
 	value, ok := object.Annotations.value[v1alpha1.AllowDeleteKey]
 	return ok && value != "false"
@@ -251,7 +259,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, limit)
 }
 
-// uses says why namespaces need the template. It is empty if they do not.
+// uses returns the reasons why namespaces need the template.
 func (g guard) uses(entry templates.Entry) []string {
 	var why []string
 	if entry.Required() {
@@ -279,8 +287,8 @@ func (g guard) uses(entry templates.Entry) []string {
 	return why
 }
 
-// mostListed bounds how many users of a template a message names.
-const mostListed = 10
+// maxListed bounds how many users of a template a message names.
+const maxListed = 10
 
 // inNamespaces lists a few namespaces.
 func inNamespaces(names []string) string {
@@ -288,5 +296,5 @@ func inNamespaces(names []string) string {
 	if len(names) == 1 {
 		return "in the namespace " + names[0]
 	}
-	return "in the namespaces " + show.Some(names, mostListed)
+	return "in the namespaces " + show.Some(names, maxListed)
 }

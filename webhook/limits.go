@@ -13,13 +13,13 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Memory is what reviews may take of the process.
+// Memory bounds the memory of reviews.
 type Memory struct {
-	// Connections is how many there may be at a time. Each may bring a body of up to ordinaryBody bytes.
+	// Connections bounds the connections. Each may bring a body of up to ordinaryBody bytes.
 	Connections int
-	// Bodies is how many bytes larger bodies may have together.
+	// Bodies bounds the sum of all larger bodies, in bytes.
 	Bodies int64
-	// Slots is how many small objects are worked on at a time. A larger object takes more slots.
+	// Slots is how many small objects are processed at a time. A larger object needs more slots.
 	Slots int64
 }
 
@@ -32,7 +32,7 @@ const (
 	// sideShare is for the webhook for namespaces, and as much for those that give advice.
 	sideShare = 4
 	// CacheShare is for the metadata of namespaces, TemplateShare for their templates, and
-	// ProcessShare for all that is not bounded: the runtime, and the templates of the cluster.
+	// ProcessShare for memory without a bound: the runtime, and the templates of the cluster.
 	CacheShare    = 4
 	TemplateShare = 4
 	ProcessShare  = 4
@@ -50,39 +50,39 @@ func MemoryFor(limit int64) Memory {
 	}
 }
 
-// SideMemoryFor is the memory of webhooks that have a room of their own: the one for namespaces, so that no flood of
-// pods keeps a label off, and those whose answers are advice. A namespace that needs more is labelled unread, and what
-// else needs more goes without advice.
+// SideMemoryFor is the memory of webhooks that have a room of their own: the webhook for namespaces, so that a flood of
+// pods cannot prevent a label, and the webhooks that only advise. A namespace that needs more is labelled unread. Any
+// other object that needs more gets no advice.
 func SideMemoryFor(limit int64) Memory {
 	return Memory{Bodies: Share(limit, sideShare) / 2, Slots: 1} // the other processors are for pods
 }
 
 const (
-	// connectionMemory is how many bytes a connection takes: 48 KiB for TLS, with a record that
-	// nobody reads yet, and for a goroutine, and a body of ordinaryBody bytes.
+	// connectionMemory is the memory of a connection, in bytes: 48 KiB for TLS with an unread record and for a
+	// goroutine, and a body of ordinaryBody bytes.
 	connectionMemory = 48<<10 + ordinaryBody
-	// slotMemory is how many bytes of memory a slot stands for. Of 256 MiB there are 16 slots.
+	// slotMemory is the memory of a slot, in bytes. 256 MiB give 16 slots.
 	slotMemory = 27 << 18
-	// podMemory is the most memory that a pod takes for each byte of its JSON. A list of {"name":"a"} takes most.
+	// podMemory is the largest memory of a pod for each byte of its JSON. A list of {"name":"a"} needs the most.
 	podMemory = 36
-	// workPerContainer is how many bytes a template takes for each container that it
-	// extends: what it renders and plans there, and what the record says of it.
+	// workPerContainer is the memory of a template for each container that it extends, in bytes: the rendered
+	// and merged items, and their entries in the record.
 	workPerContainer = 4608
 )
 
-// A room is where reviews are worked on: one semaphore of slots. A quarter of them is the share of a namespace, which
-// waits for it in a queue of its own: a thousand reviews of one namespace do not stand in front of the first one of
-// another. An object that takes more than a quarter is worked on while no other such object is, and an eighth of the
-// slots is left for small objects.
+// room is one semaphore of slots for the reviews in work. A namespace may have a quarter of the slots, and waits for
+// them in a queue of its own: a thousand reviews of one namespace do not delay the first review of another one. Only
+// one object at a time may have more than a quarter, and an eighth of the slots is reserved for small objects.
 type room struct {
-	size, share, most int64
-	all, large        *semaphore.Weighted
+	size, share, largest int64
+	all, large           *semaphore.Weighted
 
 	mu sync.Mutex
-	// namespaces has those that hold something or wait for it.
+	// namespaces has the namespaces with a review that has slots or waits for them.
 	namespaces map[string]*tenant
 }
 
+// tenant has the queue of a namespace and the number of its reviews.
 type tenant struct {
 	share   *semaphore.Weighted
 	reviews int
@@ -90,13 +90,13 @@ type tenant struct {
 
 func newRoom(slots int64) *room {
 	return &room{
-		size: slots, share: max(slots/4, 1), most: slots - slots/8,
+		size: slots, share: max(slots/4, 1), largest: slots - slots/8,
 		all: semaphore.NewWeighted(slots), large: semaphore.NewWeighted(1), namespaces: map[string]*tenant{},
 	}
 }
 
-// take waits for slots for an object of a namespace. The caller calls release once. The error is that of the context.
-func (r *room) take(ctx context.Context, namespace string, slots int64) (release func(), err error) {
+// acquire waits for slots for an object of a namespace. The caller calls release once. The error is the context's.
+func (r *room) acquire(ctx context.Context, namespace string, slots int64) (release func(), err error) {
 	type queue struct {
 		of     *semaphore.Weighted
 		weight int64
@@ -110,7 +110,7 @@ func (r *room) take(ctx context.Context, namespace string, slots int64) (release
 		for _, q := range queues[:held] {
 			q.of.Release(q.weight)
 		}
-		r.leave(namespace)
+		r.exit(namespace)
 	}
 	for _, q := range queues {
 		if err := q.of.Acquire(ctx, q.weight); err != nil {
@@ -134,7 +134,7 @@ func (r *room) enter(namespace string) *semaphore.Weighted {
 	return t.share
 }
 
-func (r *room) leave(namespace string) {
+func (r *room) exit(namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t := r.namespaces[namespace]; t.reviews > 1 {
@@ -144,85 +144,85 @@ func (r *room) leave(namespace string) {
 	}
 }
 
-// tooLargeError says that an object takes more memory than there is for one, in bytes.
-type tooLargeError struct{ most int64 }
+// tooLargeError means that an object needs more memory than the limit for one object, in bytes.
+type tooLargeError struct{ limit int64 }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("more than %d MiB of memory are needed", e.most>>20)
+	return fmt.Sprintf("more than %d MiB of memory are needed", e.limit>>20)
 }
 
-// busyError says that a context ended before an object could be worked on.
+// busyError means that a context ended before the object got its slots.
 type busyError struct {
 	large bool
 	cause error
 }
 
 func (e *busyError) Error() string {
-	return fmt.Sprintf("the memory was taken by other requests all the time: %v", e.cause)
+	return fmt.Sprintf("other requests used all of the memory until the deadline: %v", e.cause)
 }
 
 func (e *busyError) Unwrap() error { return e.cause }
 
-// memory is what one review holds of a room.
+// memory is the part of a room that one review has.
 type memory struct {
 	room *room
-	// release gives back what is held; nil if nothing is. Held is how many slots that are.
+	// slots counts the review's slots. release returns them, and is nil if there are no slots.
+	slots   int64
 	release func()
-	held    int64
 }
 
-// hold waits for so many bytes for a namespace, in place of what the review held until now:
-// a review that holds some and waits for more could wait for ever. The error is a [tooLargeError] or a [busyError].
-func (m *memory) hold(ctx context.Context, namespace string, bytes int64) error {
+// acquire waits for the bytes, on behalf of a namespace. It first releases the slots that the review has: a review
+// that waited for more while it had some could wait for ever. The error is a [tooLargeError] or a [busyError].
+func (m *memory) acquire(ctx context.Context, namespace string, bytes int64) error {
 	slots := max((bytes+slotMemory-1)/slotMemory, 1)
 	switch {
-	case slots <= m.held:
+	case slots <= m.slots:
 		return nil
-	case slots > m.room.most:
-		return &tooLargeError{m.most()}
+	case slots > m.room.largest:
+		return &tooLargeError{m.limit()}
 	}
-	m.free()
+	m.releaseSlots()
 	large := slots > m.room.share
 	if deadline, ok := ctx.Deadline(); ok && large {
-		// The other half is for the work, and for a refusal that arrives in time however
-		// busy the API server is.
+		// The other half is for the work, or for a refusal that arrives in time at a busy
+		// API server.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
 		defer cancel()
 	}
-	release, err := m.room.take(ctx, namespace, slots)
+	release, err := m.room.acquire(ctx, namespace, slots)
 	if err != nil {
 		return &busyError{large, err}
 	}
-	m.release, m.held = release, slots
+	m.release, m.slots = release, slots
 	return nil
 }
 
-// holdPod holds what a pod of so many bytes of JSON takes, and the work on it. The largest pod has all that one object
-// may have.
-func (m *memory) holdPod(ctx context.Context, namespace string, json int, work int64) error {
-	if work > m.most()/2 {
-		return &tooLargeError{m.most()}
+// acquireForPod waits for the memory of a pod with that length of JSON, and of the work on it. The largest pod gets the
+// limit for one object.
+func (m *memory) acquireForPod(ctx context.Context, namespace string, json int, work int64) error {
+	if work > m.limit()/2 {
+		return &tooLargeError{m.limit()}
 	}
-	return m.hold(ctx, namespace, min(podMemory*int64(json)+work, m.most()))
+	return m.acquire(ctx, namespace, min(podMemory*int64(json)+work, m.limit()))
 }
 
-// most is how many bytes one object may take.
-func (m *memory) most() int64 { return m.room.most * slotMemory }
+// limit is the memory that one object may have, in bytes.
+func (m *memory) limit() int64 { return m.room.largest * slotMemory }
 
-// bytes is how many bytes the review holds.
-func (m *memory) bytes() int64 { return m.held * slotMemory }
+// bytes is the memory that the review has, in bytes.
+func (m *memory) bytes() int64 { return m.slots * slotMemory }
 
-func (m *memory) free() {
+func (m *memory) releaseSlots() {
 	if m.release != nil {
 		m.release()
-		m.release, m.held = nil, 0
+		m.release, m.slots = nil, 0
 	}
 }
 
-// refuseForMemory returns the answer to a review that cannot be worked on for lack of
-// memory, and false for every other error. Webhooks ask for memory where they have a
-// say only. So letting the object through would let everybody past them by its size.
+// refuseForMemory returns the refusal of an object for which there is not enough memory,
+// and false for every other error. Webhooks acquire memory only for objects that they may
+// refuse, so admitting a large object would let it bypass them.
 func refuseForMemory(r *Review, err error) (Response, bool) {
 	var tooLarge *tooLargeError
 	var busy *busyError
@@ -231,7 +231,7 @@ func refuseForMemory(r *Review, err error) (Response, bool) {
 	case errors.As(err, &tooLarge):
 		why = fmt.Sprintf("the object is too large: %d KiB of JSON, and to work on it takes more than the %d MiB of memory that Pillion has for one object. "+
 			"Make the object smaller, or ask the cluster's admin for a larger resources.limits.memory in the values of Pillion's chart",
-			len(r.Object)>>10, tooLarge.most>>20)
+			len(r.Object)>>10, tooLarge.limit>>20)
 	case errors.As(err, &busy) && busy.large && !errors.Is(err, context.Canceled):
 		why = fmt.Sprintf("the object is large (%d KiB of JSON), and Pillion was busy with other large objects for half of the time that the API server waits. Try again, or make the object smaller",
 			len(r.Object)>>10)

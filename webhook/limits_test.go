@@ -119,7 +119,7 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
-		release := mustTake(t, f.room, "other", f.room.most)
+		release := mustTake(t, f.room, "other", f.room.largest)
 		r := decodeAnswer(t, f.post(t, variables(80_000, ""))).Response
 		if r.Allowed || !strings.Contains(r.Result.Message, "busy with other large objects") || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
 			t.Errorf("%+v", r.Result)

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// listener accepts a bounded number of connections. A new one is never turned away in
-// favour of one that does nothing: over the bound, the connection that has been idle for
-// the longest is closed. Those that have never been useful (see [boundConn.work]) go first, so
-// that a flood of connections does not close those of a client that is served.
+// listener accepts a bounded number of connections. Over the bound, it closes the
+// connection that has been idle for the longest time. Connections without a useful request
+// (see [boundConn.startWork]) are closed first, so that a flood of connections does not
+// close those of a client that is served.
 type listener struct {
 	net.Listener
-	most int
+	limit int
 
 	mu    sync.Mutex
 	conns map[*boundConn]struct{}
@@ -22,7 +22,7 @@ type listener struct {
 
 // newListener bounds the connections of a listener.
 func newListener(l net.Listener, most int) *listener {
-	return &listener{Listener: l, most: most, conns: map[*boundConn]struct{}{}}
+	return &listener{Listener: l, limit: most, conns: map[*boundConn]struct{}{}}
 }
 
 // Accept waits for a connection. The connection is a [*boundConn].
@@ -45,12 +45,12 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// add counts a connection. Over the bound it returns the connection that has to be closed
-// instead, and false if each of the others is at work.
+// add adds a connection. Over the bound it returns the connection that has to be closed
+// instead, or false if every other connection has a request in flight.
 func (l *listener) add(c *boundConn) (idle *boundConn, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) >= l.most {
+	if len(l.conns) >= l.limit {
 		if idle = l.longestIdle(); idle == nil {
 			return nil, false
 		}
@@ -93,10 +93,9 @@ func (c *boundConn) Close() error {
 	return c.Conn.Close()
 }
 
-// work says that a request of the connection is being answered, so that the connection
-// is not closed. The caller calls done when the answer is ready, and says whether the
-// request was a good one.
-func (c *boundConn) work() (done func(useful bool)) {
+// startWork marks the connection as busy with a request, so that it is not closed. The
+// caller calls done when the answer is ready. useful is whether the request was a good one.
+func (c *boundConn) startWork() (done func(useful bool)) {
 	l := c.listener
 	l.mu.Lock()
 	c.working++
@@ -112,7 +111,7 @@ func (c *boundConn) work() (done func(useful bool)) {
 
 type connKey struct{}
 
-// connectionContext is a ConnContext of an [http.Server]: it makes the connection known to [connectionWorks].
+// connectionContext is a ConnContext of an [http.Server]. It passes the connection to [startWork].
 func connectionContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -123,11 +122,11 @@ func connectionContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// connectionWorks is [boundConn.work] for the connection of a request, and does nothing for a request
+// startWork is [boundConn.startWork] for the connection of a request. It does nothing for a request
 // that came in without a [listener].
-func connectionWorks(ctx context.Context) (done func(useful bool)) {
+func startWork(ctx context.Context) (done func(useful bool)) {
 	if c, ok := ctx.Value(connKey{}).(*boundConn); ok {
-		return c.work()
+		return c.startWork()
 	}
 	return func(bool) {}
 }

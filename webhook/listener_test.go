@@ -47,10 +47,10 @@ func isOpen(t *testing.T, c net.Conn) bool {
 func TestOverTheBoundTheConnectionThatIdlesLongestIsClosed(t *testing.T) {
 	_, connect := listen(t, 3)
 	useful, a := connect()
-	done := a.work()
+	done := a.startWork()
 	done(true)
 	working, b := connect()
-	defer b.work()(false)
+	defer b.startWork()(false)
 	idle, _ := connect()
 	another, _ := connect() // one more than allowed
 	if isOpen(t, idle) || !isOpen(t, useful) || !isOpen(t, working) || !isOpen(t, another) {
@@ -65,7 +65,7 @@ func TestOverTheBoundTheConnectionThatIdlesLongestIsClosed(t *testing.T) {
 func TestAFloodOfConnectionsLeavesThoseThatAreServed(t *testing.T) {
 	_, connect := listen(t, 20)
 	useful, c := connect()
-	c.work()(true)
+	c.startWork()(true)
 	for range 200 {
 		connect()
 	}
@@ -78,7 +78,7 @@ func TestConnectionsThatWorkAreNotClosedForANewOne(t *testing.T) {
 	l, connect := listen(t, 2)
 	first, a := connect()
 	second, b := connect()
-	_, _ = a.work(), b.work()
+	_, _ = a.startWork(), b.startWork()
 	refused, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestWorkIsNotedByTheContextOfARequest(t *testing.T) {
 	l := newListener(inner, 2)
 	seen := make(chan int, 1)
 	server := &http.Server{ConnContext: connectionContext, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		defer connectionWorks(r.Context())(true)
+		defer startWork(r.Context())(true)
 		for c := range l.conns {
 			seen <- c.working
 		}

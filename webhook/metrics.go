@@ -11,7 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// UnknownTemplate is the value of the label template for all names that are no template's. No
+// UnknownTemplate is the value of the label template for all requested names without a template. No
 // template can have this name.
 const UnknownTemplate = "(unknown)"
 
@@ -19,7 +19,7 @@ const UnknownTemplate = "(unknown)"
 // can have this name.
 const NamespacedTemplate = "(namespaced)"
 
-// Outcomes of a review that no [Response] stands for, as values of the label outcome.
+// Outcomes of reviews without a [Response], as values of the label outcome.
 const (
 	outcomeMalformed = "malformed"
 	outcomeAbandoned = "abandoned"
@@ -35,18 +35,18 @@ func Outcomes() []string {
 	}
 }
 
-// durationBuckets grow by the steps 1, 2 and 5, from 50 µs to the longest time that the chart has
-// API servers wait. A pod that nobody asked for takes less than 100 µs, an injected one less than
-// 2 ms. They are classic buckets: every Prometheus can read those.
+// durationBuckets grow by the steps 1, 2 and 5, from 50 µs to the longest timeout in the chart. A pod
+// without a request takes less than 100 µs, an injected pod less than 2 ms. Every Prometheus can read
+// classic buckets.
 var durationBuckets = []float64{
 	50e-6, 100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 200e-3, 500e-3, 1, 2, 5, 10,
 }
 
-// Metrics counts reviews, and what became of pods and templates. Reviews are calls: the API
-// server asks about one pod again after another webhook has changed it. Pods and injections are
-// counted once for each pod, by the record that it came with.
+// Metrics counts reviews, pods and injections. An API server sends a second review of a pod after
+// another webhook has changed it. Pods and injections are counted once for each pod, by the pod's
+// record.
 //
-// No label holds what a tenant wrote, so the number of series does not depend on tenants.
+// No label has a text of a tenant, so the number of series does not depend on tenants.
 type Metrics struct {
 	requests   *prometheus.CounterVec
 	duration   *prometheus.HistogramVec
@@ -58,10 +58,15 @@ type Metrics struct {
 	excepted *prometheus.CounterVec
 	ends     *prometheus.GaugeVec
 
-	mu sync.Mutex
-	// known are the templates of the last set, true, and those that went with it, false.
-	known map[string]bool
-	// exceptions are likewise those of the templates: template and name.
+	mu         sync.Mutex
+	byTemplate templateSeries
+}
+
+// templateSeries are the templates and exceptions with series of their own. The value is false for those
+// that are not in the last set any more.
+type templateSeries struct {
+	templates map[string]bool
+	// exceptions are keyed by template and name.
 	exceptions map[[2]string]bool
 }
 
@@ -106,26 +111,25 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// serves makes the series of a webhook that alerts need: a rate knows nothing of a series whose
-// first value is not 0.
-func (m *Metrics) serves(webhook string) {
+// initialize creates the series of a webhook that alerts need: a rate ignores the first value of a
+// series, so that value must be 0.
+func (m *Metrics) initialize(webhook string) {
 	m.busy.WithLabelValues(webhook)
 	m.requests.WithLabelValues(webhook, outcomeError, string(reason.InternalError), "false")
 }
 
-func (m *Metrics) observe(webhook, outcome string, code reason.Code, dryRun bool, d time.Duration) {
+func (m *Metrics) observeReview(webhook, outcome string, code reason.Code, dryRun bool, d time.Duration) {
 	m.requests.WithLabelValues(webhook, outcome, string(code), strconv.FormatBool(dryRun)).Inc()
 	m.duration.WithLabelValues(webhook, outcome).Observe(d.Seconds())
 }
 
-func (m *Metrics) unavailable(webhook string) { m.busy.WithLabelValues(webhook).Inc() }
+func (m *Metrics) observeUnavailable(webhook string) { m.busy.WithLabelValues(webhook).Inc() }
 
-// pod counts a pod and its templates.
+// observePod counts a pod and its templates.
 //
-// A pod with a record was counted when the record was written. Of such a pod only those templates
-// count that the record does not name, and a refusal: a refused pod is gone, so nobody asks about
-// it again.
-func (m *Metrics) pod(r Response, dryRun bool) {
+// A pod with a record was counted when the record was written. A later review of such a pod counts
+// the templates that are not in the record, and a refusal: no further review follows it.
+func (m *Metrics) observePod(r Response, dryRun bool) {
 	if dryRun || r.Call == NoPod {
 		return
 	}
@@ -155,42 +159,42 @@ func (m *Metrics) pod(r Response, dryRun bool) {
 	}
 }
 
-// SetTemplates reports the set in force. What was counted of templates that are gone is
-// forgotten, so that templates that come and go leave nothing behind.
+// SetTemplates reports the set in force. It deletes the series of templates that were deleted
+// two sets ago.
 func (m *Metrics) SetTemplates(set *templates.Set) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.info.Reset()
 	m.ends.Reset()
-	known, exceptions := map[string]bool{}, map[[2]string]bool{}
+	current := templateSeries{map[string]bool{}, map[[2]string]bool{}}
 	for _, e := range set.All() {
-		known[e.Name] = true
+		current.templates[e.Name] = true
 		c, _ := set.Canary(e.Name)
 		m.info.WithLabelValues(e.Name, set.HashOf(e), strconv.FormatBool(e.Err == nil && c.Unusable == nil), c.Of).Set(1)
 		for _, exception := range e.Exceptions() {
-			exceptions[[2]string{e.Name, exception.Name}] = true
+			current.exceptions[[2]string{e.Name, exception.Name}] = true
 			m.ends.WithLabelValues(e.Name, exception.Name).Set(float64(exception.Until.Unix()))
 			m.excepted.WithLabelValues(e.Name, exception.Name) // a rate needs the first value 0
 		}
 	}
-	for name, there := range m.known {
-		if known[name] {
+	for name, inLastSet := range m.byTemplate.templates {
+		if current.templates[name] {
 			continue
 		}
 		m.injections.DeletePartialMatch(prometheus.Labels{"template": name})
 		m.injections.DeletePartialMatch(prometheus.Labels{"canary": name})
-		if there {
-			known[name] = false // once more, the next time: a review may still be under way
+		if inLastSet {
+			current.templates[name] = false // delete them again with the next set: a review may be in flight
 		}
 	}
-	for exception, there := range m.exceptions {
-		if exceptions[exception] {
+	for exception, inLastSet := range m.byTemplate.exceptions {
+		if current.exceptions[exception] {
 			continue
 		}
 		m.excepted.DeleteLabelValues(exception[0], exception[1])
-		if there {
-			exceptions[exception] = false // as above
+		if inLastSet {
+			current.exceptions[exception] = false // as above
 		}
 	}
-	m.known, m.exceptions = known, exceptions
+	m.byTemplate = current
 }

@@ -13,33 +13,30 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Recorder takes note of events. Implementations do not block, and do nothing outside
-// on a dry run.
+// Recorder records events. Implementations do not block, and write nothing on a dry run.
 type Recorder interface {
 	Record(events.Event)
 }
 
-// Options are what a [Middleware] works with. All fields are required but Ready
-// and Advice.
+// Options configure a [Middleware]. All fields are required but Ready and Advice.
 type Options struct {
 	Effects Recorder
 	Metrics *Metrics
 	Logger  *slog.Logger
-	// Ready returns what is missing before reviews can be answered well, and nil if
-	// nothing is. Nil is always ready.
+	// Ready returns nil if reviews can be answered, or an error that names the missing part.
+	// The default is always ready.
 	Ready func() error
 	// Timeout is the longest time that an API server waits for an answer. A review may
 	// ask for less time, not for more.
 	Timeout time.Duration
 	Memory  Memory
-	// Advice: the webhooks say nothing that an object depends on. What cannot be answered now is
-	// given up: an API server that tried again would only keep somebody waiting.
+	// Advice means that the webhooks only warn. A review that cannot be answered now then gets
+	// no Retry-After: a retry would only delay the user's request.
 	Advice bool
 }
 
-// Middleware does for every webhook what has to do with HTTP: readiness, bounds,
-// timeouts, decoding, panics, encoding, metrics, the log and events. The webhooks that
-// one Middleware serves share its bounds.
+// Middleware serves webhooks over HTTP: readiness, bounds, timeouts, decoding, panics,
+// encoding, metrics, the log and events. The webhooks of one Middleware share its bounds.
 type Middleware struct {
 	options Options
 	bodies  *bodies
@@ -54,27 +51,27 @@ func NewMiddleware(o Options) *Middleware {
 	return &Middleware{options: o, bodies: newBodies(o.Memory.Bodies), room: newRoom(o.Memory.Slots)}
 }
 
-// exchange is what is known so far of one review and its answer.
+// exchange is one review with its answer.
 type exchange struct {
 	webhook string
 	start   time.Time
 	// review is nil until the body is decoded.
 	review   *Review
 	response Response
-	// The rest is set when there is an answer: how long it took, whether it is one to a dry
-	// run, and what the log says.
-	took   time.Duration
-	dryRun bool
-	line   []slog.Attr
+	// finish sets the following fields, which outlive the review.
+	duration time.Duration
+	dryRun   bool
+	// logLine has the attributes of the line in the log.
+	logLine []slog.Attr
 }
 
 func (e *exchange) isDryRun() bool { return e.dryRun || e.review != nil && e.review.DryRun }
 
-// Handler serves one webhook. A request that is no review is answered with 4xx, one
-// that cannot be answered now with 503 and Retry-After, and Pillion's own failure with
-// 500, so that the failurePolicy decides.
+// Handler serves one webhook. It answers a malformed request with 4xx, a request that it
+// cannot serve now with 503 and Retry-After, and Pillion's own failure with 500, so that
+// the failurePolicy decides.
 func (m *Middleware) Handler(webhook Webhook) http.Handler {
-	m.options.Metrics.serves(webhook.Name())
+	m.options.Metrics.initialize(webhook.Name())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := &exchange{webhook: webhook.Name(), start: time.Now()}
 		defer func() {
@@ -87,13 +84,13 @@ func (m *Middleware) Handler(webhook Webhook) http.Handler {
 			m.fail(w, e, err)
 			return
 		}
-		// The review holds nothing any more: a client that does not read its answer must
-		// not keep others waiting.
+		// The review's memory is free by now: a client that does not read its answer must
+		// not delay others.
 		e.review = nil
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(answer)))
-		_, _ = w.Write(answer) // a client that has gone away is its own affair
-		// The pod waits for the answer, and for nothing that is done with it.
+		_, _ = w.Write(answer) // a client that went away needs no answer
+		// The pod must not wait for metrics, the log and events.
 		_ = http.NewResponseController(w).Flush()
 		m.record(e)
 	})
@@ -109,7 +106,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webh
 	if err != nil {
 		return nil, err
 	}
-	done := connectionWorks(r.Context())
+	done := startWork(r.Context())
 	defer func() { done(e.review != nil) }()
 	ctx, cancel, err := m.withTimeout(r, e.start)
 	if err != nil {
@@ -121,7 +118,7 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webh
 		return nil, err
 	}
 	review.memory.room = m.room
-	defer review.drop()
+	defer review.release()
 	e.review = review
 	if e.response, err = webhook.Review(ctx, review); err != nil {
 		refusal, ok := refuseForMemory(review, err)
@@ -134,13 +131,12 @@ func (m *Middleware) answer(w http.ResponseWriter, r *http.Request, webhook Webh
 	if err != nil {
 		return nil, err
 	}
-	e.settle()
+	e.finish()
 	return answer, nil
 }
 
-// withTimeout bounds the work by the time that the API server is willing to wait,
-// which it says in the query: ?timeout=2s. A tenth of it is for the ways of the review and
-// of the answer: a large review takes time to write and to send.
+// withTimeout bounds the work by the timeout in the API server's query: ?timeout=2s. A
+// tenth of it is reserved for sending the review and the answer.
 func (m *Middleware) withTimeout(r *http.Request, start time.Time) (context.Context, context.CancelFunc, error) {
 	timeout := m.options.Timeout
 	if text := r.URL.Query().Get("timeout"); text != "" {
@@ -154,11 +150,12 @@ func (m *Middleware) withTimeout(r *http.Request, start time.Time) (context.Cont
 	return ctx, cancel, nil
 }
 
-// settle says that the answer is made. What only making it needed is let go.
-func (e *exchange) settle() {
-	e.took, e.dryRun = time.Since(e.start), e.review.DryRun
-	e.line = append(e.attributes(), slog.String("outcome", string(e.response.verdict)), slog.String("reason", string(e.response.code)),
-		slog.String("templates", e.response.injected()), slog.Duration("duration", e.took))
+// finish prepares metrics, log and events after the answer has been encoded, and releases
+// the parts of the response that only the encoding needed.
+func (e *exchange) finish() {
+	e.duration, e.dryRun = time.Since(e.start), e.review.DryRun
+	e.logLine = append(e.attributes(), slog.String("outcome", string(e.response.verdict)), slog.String("reason", string(e.response.code)),
+		slog.String("templates", e.response.injectedTemplates()), slog.Duration("duration", e.duration))
 	for i := range e.response.Events {
 		event := &e.response.Events[i]
 		event.DryRun, event.Namespace, event.Message = e.review.DryRun, e.review.Namespace, printable(event.Message)
@@ -166,12 +163,12 @@ func (e *exchange) settle() {
 	e.response.patch, e.response.lines, e.response.Warnings = nil, nil, nil
 }
 
-// record tells metrics, log and events about an answered review.
+// record updates metrics, log and events for an answered review.
 func (m *Middleware) record(e *exchange) {
 	answer := e.response
-	m.options.Metrics.observe(e.webhook, string(answer.verdict), answer.code, e.dryRun, e.took)
-	m.options.Metrics.pod(answer, e.dryRun)
-	m.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "answered a review", e.line...)
+	m.options.Metrics.observeReview(e.webhook, string(answer.verdict), answer.code, e.dryRun, e.duration)
+	m.options.Metrics.observePod(answer, e.dryRun)
+	m.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "answered a review", e.logLine...)
 	for _, event := range answer.Events {
 		m.options.Effects.Record(event)
 	}
@@ -188,9 +185,9 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 	}
 	switch {
 	case unavailable != nil || errors.As(err, &unavailable):
-		// The API server tries again, on another connection and so perhaps at another
+		// The API server tries again on another connection, and so perhaps at another
 		// replica.
-		m.options.Metrics.unavailable(e.webhook)
+		m.options.Metrics.observeUnavailable(e.webhook)
 		if !m.options.Advice {
 			w.Header().Set("Retry-After", "1")
 		}
@@ -198,17 +195,17 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 		http.Error(w, unavailable.Error(), http.StatusServiceUnavailable)
 		return
 	case errors.As(err, &malformed):
-		m.options.Metrics.observe(e.webhook, outcomeMalformed, "", e.isDryRun(), time.Since(e.start))
+		m.options.Metrics.observeReview(e.webhook, outcomeMalformed, "", e.isDryRun(), time.Since(e.start))
 		http.Error(w, "pillion: "+boundMessage([]string{malformed.text}), malformed.status)
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		m.options.Metrics.observe(e.webhook, outcomeAbandoned, "", e.isDryRun(), time.Since(e.start))
+		m.options.Metrics.observeReview(e.webhook, outcomeAbandoned, "", e.isDryRun(), time.Since(e.start))
 		m.log(e).Info("the client went away before the review was answered", "duration", time.Since(e.start))
 		http.Error(w, "pillion: the connection ended", http.StatusInternalServerError)
 		return
 	}
-	m.options.Metrics.observe(e.webhook, outcomeError, reason.InternalError, e.isDryRun(), time.Since(e.start))
+	m.options.Metrics.observeReview(e.webhook, outcomeError, reason.InternalError, e.isDryRun(), time.Since(e.start))
 	log, text := m.log(e).With("error", err), boundMessage([]string{err.Error()})
 	if errors.As(err, &panicked) {
 		log, text = log.With("stack", string(panicked.stack)), "a panic while answering the review; pillion's log says where"
@@ -217,12 +214,13 @@ func (m *Middleware) fail(w http.ResponseWriter, e *exchange, err error) {
 	http.Error(w, "pillion: "+text, http.StatusInternalServerError)
 }
 
-// log returns a logger that says which review a line is about, as far as that is known.
+// log returns a logger with the attributes of the exchange.
 func (m *Middleware) log(e *exchange) *slog.Logger {
 	return slog.New(m.options.Logger.Handler().WithAttrs(e.attributes()))
 }
 
-// attributes say which review a line of the log is about, as far as that is known.
+// attributes identify the review in the log. Before the review is decoded, only the webhook
+// is known.
 func (e *exchange) attributes() []slog.Attr {
 	attributes := make([]slog.Attr, 0, 10)
 	attributes = append(attributes, slog.String("webhook", e.webhook))

@@ -28,7 +28,7 @@ func (m mutate) Review(ctx context.Context, r *Review) (Response, error) {
 	response, err := m.inject(ctx, r)
 	refusal, refused := refuseForMemory(r, err)
 	if !refused && err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && m.mayBeRequired(ctx, r) {
-		refusal, refused = late(r), true
+		refusal, refused = refuseForTime(r), true
 	}
 	if refused {
 		refusal.Call = FirstCall
@@ -47,9 +47,9 @@ func (m mutate) mayBeRequired(ctx context.Context, r *Review) bool {
 	return err != nil && ns.Name == "" || set.VerifiedIn(ns)
 }
 
-// late returns the refusal of a pod for which there was no time: the API server, which waits no longer, would let
-// it through without a template that it cannot do without.
-func late(r *Review) Response {
+// refuseForTime refuses a pod at the deadline. The API server would otherwise admit the pod without its required
+// template.
+func refuseForTime(r *Review) Response {
 	const why = "Pillion was busy for all of the time that the API server waits, and a required template may select the pod. Try again"
 	response := Denied(reason.TemplateTooExpensive, why+" ("+string(reason.TemplateTooExpensive)+")")
 	response.Events = []events.Event{{Pod: r.metadata, Code: reason.TemplateTooExpensive, Message: why, Refused: true}}
@@ -61,7 +61,7 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	// Where the metadata say enough, the pod is never decoded.
+	// If the metadata decide, the pod is never decoded.
 	if request.Pod, err = r.Metadata(ctx); err != nil {
 		return Response{}, err
 	}
@@ -92,17 +92,17 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 	return response, nil
 }
 
-// mostEvents bounds the events of one review.
-const mostEvents = 8
+// maxEvents bounds the events of one review.
+const maxEvents = 8
 
-// eventsOf returns the events of a review. They are about the refusal of a pod. Where a pod is not refused, they are what its creator
-// is warned of. Who created a pod by hand was told, so of these there are then only those about
-// templates that somebody asked for and the pod did not get. Warnings without a reason code
-// are one event.
+// eventsOf returns the events of a review. A refused pod has an event for each refusal. An admitted
+// pod has one for each requested template that it did not get, and for each warning. Events for
+// warnings have the field Warned, because a person who creates a pod sees its warnings. All warnings
+// without a reason code share one event.
 func eventsOf(pod map[string]any, out injector.Outcome) []events.Event {
 	var all []events.Event
 	add := func(e events.Event) {
-		if len(all) < mostEvents {
+		if len(all) < maxEvents {
 			e.Pod, e.Message, e.Refused = pod, printable(e.Message), !out.Allowed
 			all = append(all, e)
 		}
@@ -113,30 +113,30 @@ func eventsOf(pod map[string]any, out injector.Outcome) []events.Event {
 	if !out.Allowed {
 		return all
 	}
-	var said, notes []string
+	var reported, notes []string
 	for _, t := range out.Templates {
 		if lacks(t) {
-			said = append(said, t.Warning())
+			reported = append(reported, t.Warning())
 			add(events.Event{Code: t.Code, Message: t.Sentence()})
 		}
 	}
 	for _, warning := range out.Warnings {
 		code, ok := reason.OfWarning(warning)
 		switch {
-		case slices.Contains(said, warning):
+		case slices.Contains(reported, warning):
 		case ok:
-			add(events.Event{Code: code, Message: strings.TrimPrefix(warning, code.Warning("")), Told: true})
+			add(events.Event{Code: code, Message: strings.TrimPrefix(warning, code.Warning("")), Warned: true})
 		default:
 			notes = append(notes, warning)
 		}
 	}
 	if len(notes) > 0 {
-		add(events.Event{Code: events.InjectionNote, Message: strings.Join(notes, "; "), Told: true})
+		add(events.Event{Code: events.InjectionNote, Message: strings.Join(notes, "; "), Warned: true})
 	}
 	return all
 }
 
-// lacks reports whether somebody asked for a template and the pod goes without it.
+// lacks reports whether the pod does not get a template that was requested for it.
 func lacks(t injector.TemplateOutcome) bool {
 	return t.Requested && t.Code != reason.Injected && t.Code != reason.NothingToInject
 }

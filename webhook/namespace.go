@@ -17,7 +17,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// labelMemory is the most memory that the labels and annotations of a namespace take for each byte of its JSON.
+// labelMemory is the largest memory of a namespace's labels and annotations for each byte of its JSON.
 const labelMemory = 16
 
 type namespace struct {
@@ -26,9 +26,9 @@ type namespace struct {
 	templates func() *templates.Set
 }
 
-// NewNamespace returns the webhook that puts Pillion's labels on in every write of a
-// namespace: they are true from the first moment. It refuses nothing. The functions return
-// whether Pillion has proven that it works, and the set in force.
+// NewNamespace returns the webhook that sets Pillion's labels in every write of a namespace,
+// so that they are correct before the first pod is created. It refuses nothing. proven
+// reports whether the proof of injection has succeeded. templates returns the set in force.
 func NewNamespace(rules labels.Rules, proven func() bool, templates func() *templates.Set) Webhook {
 	return namespace{rules, proven, templates}
 }
@@ -42,7 +42,7 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	if r.Operation != "CREATE" && r.Operation != "UPDATE" {
 		return Allowed(), nil
 	}
-	if err := r.memory.hold(ctx, "", labelMemory*int64(len(r.Object)+len(r.OldObject))); err != nil {
+	if err := r.memory.acquire(ctx, "", labelMemory*int64(len(r.Object)+len(r.OldObject))); err != nil {
 		return n.unread(r)
 	}
 	object, _, err := readObject(r.Object, "Namespace")
@@ -57,20 +57,20 @@ func (n namespace) Review(ctx context.Context, r *Review) (Response, error) {
 	}
 	ns := templates.Namespace{Name: r.Name, Labels: object.Labels.value, Annotations: object.Annotations.value}
 	if ns.Name == "" {
-		// The name comes from generateName after this call, and the API server sets this label
-		// then: what the request says is no name of any namespace.
+		// The API server generates the name after this call, and then sets this label. The label
+		// in the request is not the name.
 		delete(ns.Labels, corev1.LabelMetadataName)
 	}
-	changes := n.rules.InWrite(n.templates(), n.proven(), labels.Namespace{Namespace: ns}, before)
+	changes := n.rules.ChangesInWrite(n.templates(), n.proven(), labels.Namespace{Namespace: ns}, before)
 	if len(changes) == 0 {
 		return Allowed(), nil
 	}
 	return Labelled(relabel(ns.Labels != nil, changes)), nil
 }
 
-// unread returns the answer for a namespace that there is no room to read: it goes over the text, and puts the labels
-// on. To be called for a namespace in vain costs little until the label controller takes them off, and a pod
-// without a template cannot be mended. An injection label that is there stays.
+// unread labels a namespace for which there is no memory to decode it: it scans the text, and sets the labels that
+// are absent. A label that is not needed costs little until the label controller removes it, whereas a pod without its
+// template stays so.
 func (n namespace) unread(r *Review) (Response, error) {
 	if slices.Contains(n.rules.Excluded, r.Name) {
 		return Allowed(), nil
@@ -92,7 +92,7 @@ func (n namespace) unread(r *Review) (Response, error) {
 	return Labelled(relabel(!text.isAbsent(), changes)), nil
 }
 
-// labelsText returns the text of an object's labels, and nothing if they are no object. It decodes nothing.
+// labelsText returns the JSON text of an object's labels, or nil if they are not a JSON object. It decodes nothing.
 func labelsText(object part) (labels part, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	err = eachMember(d, func(name string) error {
@@ -113,7 +113,7 @@ func labelsText(object part) (labels part, err error) {
 	return labels, err
 }
 
-// hasMember reports whether a JSON object has a member of a name.
+// hasMember reports whether a JSON object has a member with the name.
 func hasMember(object part, name string) bool {
 	found := false
 	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -124,8 +124,8 @@ func hasMember(object part, name string) bool {
 	return err == nil && found
 }
 
-// eachMember calls f with the name of each member of the next value, and f reads the member's value. A value that
-// is no object is skipped.
+// eachMember calls f with the name of each member of the next value. f reads the member's value. eachMember skips a
+// value that is not an object.
 func eachMember(d *jsontext.Decoder, f func(name string) error) error {
 	if d.PeekKind() != '{' {
 		return d.SkipValue()
@@ -133,8 +133,8 @@ func eachMember(d *jsontext.Decoder, f func(name string) error) error {
 	return rawjson.Members(d, '{', f)
 }
 
-// owned returns the namespace before an update, with which of its labels are Pillion's own. Where
-// its field managers cannot be read, it has no label. The error is a [MalformedError].
+// owned returns the namespace before an update, with the owners of its labels. If the managed fields
+// cannot be decoded, the result has no labels. The error is a [MalformedError].
 func (n namespace) owned(old part) (labels.Namespace, error) {
 	object, _, err := readObject(old, "Namespace")
 	if err != nil {
@@ -147,7 +147,7 @@ func (n namespace) owned(old part) (labels.Namespace, error) {
 	return labels.Owned(&was, n.rules.Keys()), nil
 }
 
-// relabel returns the patch that makes the changes in an object, which has labels or has none.
+// relabel returns the patch that makes the changes. labelled is whether the object has labels.
 func relabel(labelled bool, changes []labels.Change) []patch.Operation {
 	var operations []patch.Operation
 	if !labelled {

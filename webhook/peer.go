@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Peers are the clients that may send reviews. The zero value lets everybody in, without a
-// certificate.
+// Peers are the clients that may send reviews. The zero value admits every client, without
+// a certificate.
 type Peers struct {
 	// CA signs the client certificates that are accepted. Nil accepts every client.
 	CA *x509.CertPool
-	// Names are the names that a client certificate must have one of, as its common name
-	// or as a DNS name. Empty accepts every certificate of the CA.
+	// Names are the accepted names. A client certificate has one of them as its common name
+	// or as a DNS name. An empty list accepts every certificate of the CA.
 	Names []string
 }
 
@@ -52,7 +52,7 @@ func ReadPeers(file []byte, names []string) (Peers, error) {
 	return Peers{CA: pool, Names: names}, nil
 }
 
-// require has a server of reviews take nobody else's connections.
+// require configures a TLS server to reject every other client.
 func (p Peers) require(config *tls.Config) {
 	if p.CA == nil {
 		return

@@ -16,33 +16,33 @@ import (
 
 // Namespaces returns a namespace's metadata.
 type Namespaces interface {
-	// Get returns the metadata from a cache where they agree with what the caller knows of the
-	// namespace, and reads them live otherwise. What is read live need not agree. The error is one of
-	// the API's: NotFound for a namespace that does not exist. Beside any other are those of the cache,
-	// if it has them.
+	// Get returns cached metadata if agrees accepts them, and reads the namespace live otherwise. The
+	// result of a live read is returned whether agrees accepts it or not. The error is an API status:
+	// NotFound for a namespace that does not exist. With any other error, Get returns the cached
+	// metadata, if there are any.
 	Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error)
 }
 
-// Pods are what the webhooks for pods work with. All fields are required but Now.
+// Pods configure the webhooks for pods. All fields are required but Now.
 type Pods struct {
 	Pipeline   *injector.Pipeline
 	Namespaces Namespaces
 	// Templates returns the set in force.
 	Templates func() *templates.Set
-	// Now is the clock by which exceptions of required templates end. Default: [time.Now].
+	// Now is the clock for the end of exceptions. Default: [time.Now].
 	Now func() time.Time
 }
 
 // request returns the pipeline's request for a review of a pod that came through an entry,
-// without the pod. It comes before the review holds any memory: the namespace of a forged
-// review takes a request to the API server to be found out.
+// without the pod. Call it before the review acquires memory: it may wait for the API server,
+// for example if a forged review names a namespace that does not exist.
 //
-// The review itself proves that the namespace exists, and that it has the labels by which the
-// entry selects it. Where that cannot be found out, this replica knows too little: the API
-// server is asked to try again, at another one. At an entry for which the cached namespace will
-// do ([entries.Entry.SettlesFor]), that answers.
+// A genuine review proves that the namespace exists and has the labels by which the entry
+// selects it. If the cache contradicts that and the namespace cannot be read live, request
+// returns an [unavailableError], and the API server tries another replica. If the cached
+// namespace suffices for the entry ([entries.Entry.SettlesFor]), request uses it instead.
 func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (injector.Request, error) {
-	if err := r.aboutPod(); err != nil {
+	if err := r.checkPod(); err != nil {
 		return injector.Request{}, err
 	}
 	ns, err := p.Namespaces.Get(ctx, r.Namespace, through.Selects)
@@ -53,7 +53,7 @@ func (p Pods) request(ctx context.Context, r *Review, through entries.Entry) (in
 	case apierrors.IsForbidden(err), errors.Is(err, context.Canceled):
 		return injector.Request{}, fmt.Errorf("reading namespace %q of the pod: %w", r.Namespace, err)
 	case err != nil:
-		return injector.Request{}, &unavailableError{fmt.Errorf("the cache has namespace %q not as the API server does, which sent the pod to %q: %w", r.Namespace, through.Name, err)}
+		return injector.Request{}, &unavailableError{fmt.Errorf("the cached namespace %q is not one for which API servers call the entry %q, and reading it failed: %w", r.Namespace, through.Name, err)}
 	}
 	fromNode, err := r.FromNode()
 	if err != nil {

@@ -17,15 +17,15 @@ func (readiness) Describe(to chan<- *prometheus.Desc) { to <- readyDesc }
 
 // Collect implements [prometheus.Collector].
 func (r readiness) Collect(to chan<- prometheus.Metric) {
-	tell := func(check string, passes bool) {
+	emit := func(check string, passes bool) {
 		value := 0.0
 		if passes {
 			value = 1
 		}
 		to <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, value, check)
 	}
-	tell(CheckRunning, !r.server.stopping.Load())
+	emit(CheckRunning, !r.server.stopping.Load())
 	for _, c := range r.server.options.Checks {
-		tell(c.Name, c.Ready() == nil)
+		emit(c.Name, c.Ready() == nil)
 	}
 }

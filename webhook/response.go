@@ -9,8 +9,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Response is the answer of a webhook. It is made by [Allowed], [Unchanged],
-// [Patched], [Labelled], [Skipped] or [Denied]; the zero Response is no answer.
+// Response is the answer of a webhook. [Allowed], [Unchanged], [Patched], [Labelled],
+// [Skipped] and [Denied] return one. The zero Response is no answer.
 type Response struct {
 	verdict verdict
 	code    reason.Code
@@ -18,21 +18,22 @@ type Response struct {
 	lines []string
 	patch []patch.Operation
 
-	// Warnings are for the person who sent the object. Texts of any length and with
-	// any characters are fine here.
+	// Warnings are for the person who sent the object. They may have any length and any
+	// characters.
 	Warnings []string
-	// Call says whether the answer is about a new pod, which counts once.
+	// Call tells the first review of a new pod from later ones: metrics count a pod once.
 	Call Call
-	// Templates are counted, and those that were injected stand in the log and the
-	// audit annotation of a patch.
+	// Templates are counted. The log and the audit annotation of a patch list the injected
+	// ones.
 	Templates []injector.TemplateOutcome
-	// Events are recorded once the answer is made. DryRun and Namespace are the
-	// review's, whatever they say here.
+	// Events are recorded after the answer is encoded. DryRun and Namespace are replaced by
+	// the review's.
 	Events []events.Event
 }
 
-// Call says which call about a new pod a review is. An API server calls again when another webhook
-// has changed the pod, and while the namespace's label changes a pod may come through two entries.
+// Call is the position of a review among the reviews of one new pod. An API server calls again when
+// another webhook has changed the pod, and a pod may come through two entries while its namespace's
+// label changes.
 type Call int
 
 // The calls. A pod without a record looks the same on every call, so each is a FirstCall.
@@ -61,8 +62,8 @@ func Allowed(warnings ...string) Response {
 	return Response{verdict: verdictAllowed, Warnings: warnings}
 }
 
-// Skipped is the answer of a webhook whose answers are advice, and which has no time or room for
-// the object: it passes, and nothing is said.
+// Skipped admits an object without a warning. Webhooks that only advise return it if they have no
+// time or memory for the object.
 func Skipped() Response { return Response{verdict: verdictSkipped} }
 
 // Unchanged is the answer of a mutating webhook that leaves the object as it is. The
@@ -86,8 +87,8 @@ func Denied(code reason.Code, message ...string) Response {
 	return Response{verdict: verdictDenied, code: code, lines: message}
 }
 
-// injected names the injected templates with their hashes: a=1f00,b=2e41.
-func (r Response) injected() string {
+// injectedTemplates formats the injected templates with their hashes: a=1f00,b=2e41.
+func (r Response) injectedTemplates() string {
 	var list []string
 	for _, t := range r.Templates {
 		if t.Code == reason.Injected {

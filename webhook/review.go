@@ -24,11 +24,11 @@ const (
 	maxUserInfo = 256 << 10
 )
 
-// Review is the request of an AdmissionReview, as far as the webhooks read it. Its
+// Review is the request of an AdmissionReview, with the fields that the webhooks read. Its
 // JSON form is the same in v1 and v1beta1. A Review is for one goroutine.
 //
-// The objects are decoded when a webhook asks for them, and only then: that is where
-// the memory goes.
+// Objects are decoded when a webhook gets them, because decoded objects need most of the
+// memory.
 type Review struct {
 	UID types.UID `json:"uid"`
 	Target
@@ -38,14 +38,17 @@ type Review struct {
 	OldObject part   `json:"oldObject"`
 	UserInfo  part   `json:"userInfo"`
 
-	memory memory
-	// head is the beginning of a pod, and metadata and pod are what is decoded of it. They are
-	// empty until [Review.Metadata] and [Review.Pod] are called.
+	memory     memory
+	decodedPod `json:"-"`
+}
+
+// decodedPod has the parts of a pod that [Review.Metadata] and [Review.Pod] have decoded.
+type decodedPod struct {
 	head          head
 	metadata, pod map[string]any
 }
 
-// Target says which object a review is about.
+// Target identifies the object of a review.
 type Target struct {
 	Kind        metav1.GroupVersionKind     `json:"kind"`
 	Resource    metav1.GroupVersionResource `json:"resource"`
@@ -55,8 +58,8 @@ type Target struct {
 	Name string `json:"name"`
 }
 
-// part is the text of a JSON value. It is a part of the review's body, and valid as long as the
-// body: the decoder of a text that is in memory neither copies nor changes it.
+// part is the JSON text of a value. It shares the memory of the review's body: the decoder of a
+// text in memory neither copies nor changes it.
 type part []byte
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
@@ -69,20 +72,20 @@ func (p *part) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 // isAbsent reports whether a review leaves a part out.
 func (p part) isAbsent() bool { return len(p) == 0 || string(p) == "null" }
 
-// last is an object of which the last counts where an object has several of one name. For Go's
-// structs and maps they would count together.
-type last[T any] struct{ value T }
+// lastValue decodes a member of a JSON object, and replaces an earlier member of the same name. Go's
+// structs and maps would merge both.
+type lastValue[T any] struct{ value T }
 
 // UnmarshalJSONFrom implements [json.UnmarshalerFrom].
-func (l *last[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+func (l *lastValue[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	l.value = *new(T)
 	return json.UnmarshalDecode(d, &l.value)
 }
 
-// read decodes a JSON text into a Go value. It treats duplicate names, case and invalid UTF-8 as
-// kube-apiserver does, and as [rawjson.Decode]: the last of several counts, names differ in
-// case, and what is not UTF-8 is replaced.
-func read(text []byte, into any) error {
+// decodeJSON decodes a JSON text into a Go value. It treats duplicate names, case and invalid
+// UTF-8 as kube-apiserver and [rawjson.Decode] do: the last of several members with one name
+// counts, names are case-sensitive, and invalid UTF-8 is replaced.
+func decodeJSON(text []byte, into any) error {
 	return json.Unmarshal(text, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
@@ -97,7 +100,7 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 		Kind       string  `json:"kind"`
 		Request    *Review `json:"request"`
 	}
-	if err := read(body, &review); err != nil {
+	if err := decodeJSON(body, &review); err != nil {
 		return "", nil, Malformed("the body is not an AdmissionReview: %v", err)
 	}
 	if review.Kind != "AdmissionReview" {
@@ -113,7 +116,7 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 	if r.UID == "" {
 		return "", nil, Malformed("the review's request has no uid")
 	}
-	// All these texts are short; what is echoed and logged has to be.
+	// These texts are echoed and logged.
 	for _, text := range []string{string(r.UID), r.Namespace, r.Name, r.Operation, r.SubResource} {
 		if len(text) > maxName {
 			return "", nil, Malformed("the review's request has a name of %d bytes; allowed are %d", len(text), maxName)
@@ -122,13 +125,13 @@ func decodeReview(body []byte) (apiVersion string, r *Review, err error) {
 	return review.APIVersion, r, nil
 }
 
-// head is the beginning of a pod: what it is, its metadata, and how many containers it has.
+// head is a pod without its spec: type, metadata, and the number of its containers.
 type head struct {
 	apiVersion, kind, metadata part
 	containers                 int
 }
 
-// readHead reads the beginning of a pod.
+// readHead reads the head of a pod without decoding the pod.
 func readHead(pod []byte) (head, error) {
 	var h head
 	d := jsontext.NewDecoder(bytes.NewBuffer(pod), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -161,9 +164,9 @@ func (h *head) readSpec(d *jsontext.Decoder) error {
 	})
 }
 
-// aboutPod returns a [MalformedError] unless the review is about a v1 Pod or one of
+// checkPod returns a [MalformedError] unless the review is about a v1 Pod or one of
 // its subresources.
-func (r *Review) aboutPod() error {
+func (r *Review) checkPod() error {
 	if want := (metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}); r.Kind != want {
 		return Malformed("the review is about %s; this webhook is for v1 Pods", r.Kind.String())
 	}
@@ -173,14 +176,14 @@ func (r *Review) aboutPod() error {
 	return nil
 }
 
-// Metadata returns a pod that has nothing but its metadata, without managed fields: they are half
-// of an ordinary pod, and no template sees them. It costs little memory, however large the pod
-// is. The caller does not modify it. The error is a [MalformedError], or one of [memory.hold].
+// Metadata returns a pod with its metadata only, without managed fields: they are half of an
+// ordinary pod, and no template sees them. It needs little memory even for a large pod. The caller
+// does not modify it. The error is a [MalformedError], or an error of [memory.acquire].
 func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if r.metadata != nil {
 		return r.metadata, nil
 	}
-	if err := r.aboutPod(); err != nil {
+	if err := r.checkPod(); err != nil {
 		return nil, err
 	}
 	if r.Object.isAbsent() {
@@ -190,11 +193,11 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	if err != nil {
 		return nil, Malformed("the review's object is not a pod: %v", err)
 	}
-	// The API server always says what its object is.
+	// The API server always sets kind and apiVersion.
 	if string(h.kind) != `"Pod"` || string(h.apiVersion) != `"v1"` {
 		return nil, Malformed("the review's object is a %.64s of %.64s; this webhook is for v1 Pods", h.kind, h.apiVersion)
 	}
-	if err := r.memory.holdPod(ctx, r.Namespace, len(h.metadata), 0); err != nil {
+	if err := r.memory.acquireForPod(ctx, r.Namespace, len(h.metadata), 0); err != nil {
 		return nil, err
 	}
 	metadata := map[string]any{}
@@ -207,9 +210,9 @@ func (r *Review) Metadata(ctx context.Context) (map[string]any, error) {
 	return r.metadata, nil
 }
 
-// Pod returns the pod under review, with its numbers kept exact. The caller does not
-// modify it. Pod waits until there is memory for the decoded pod, and for what so many
-// templates may make of it. The error is a [MalformedError], or one of [memory.hold].
+// Pod returns the pod under review, with exact numbers. The caller does not modify it. Pod
+// waits until there is memory for the decoded pod and for the work of that number of
+// templates. The error is a [MalformedError], or an error of [memory.acquire].
 func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error) {
 	if r.pod != nil {
 		return r.pod, nil
@@ -219,7 +222,7 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 		return nil, err
 	}
 	work := int64(r.head.containers) * int64(templates) * workPerContainer
-	if err := r.memory.holdPod(ctx, r.Namespace, len(r.Object), work); err != nil {
+	if err := r.memory.acquireForPod(ctx, r.Namespace, len(r.Object), work); err != nil {
 		return nil, err
 	}
 	pod, err := r.decode(r.Object, "metadata")
@@ -233,8 +236,8 @@ func (r *Review) Pod(ctx context.Context, templates int) (map[string]any, error)
 	return r.pod, nil
 }
 
-// decode decodes the text of a pod, or of its metadata, without a field, in the memory that the review holds. The error is a
-// [MalformedError] or a [tooLargeError].
+// decode decodes the text of a pod, or of its metadata, without one field. It uses the memory that the review has
+// acquired. The error is a [MalformedError] or a [tooLargeError].
 func (r *Review) decode(text part, without string) (map[string]any, error) {
 	if rawjson.Exceeds(text, r.memory.bytes()) {
 		return nil, &tooLargeError{r.memory.bytes()}
@@ -246,17 +249,17 @@ func (r *Review) decode(text part, without string) (map[string]any, error) {
 	return object, nil
 }
 
-// object is the beginning of an object of any kind. Metadata is nil if there are none.
+// object is an object of any kind, with its spec as text. Metadata may be nil.
 type object struct {
-	Metadata last[*objectMeta] `json:"metadata"`
-	Spec     part              `json:"spec"`
+	Metadata lastValue[*objectMeta] `json:"metadata"`
+	Spec     part                   `json:"spec"`
 }
 
 type objectMeta struct {
-	Name          string                  `json:"name"`
-	Labels        last[map[string]string] `json:"labels"`
-	Annotations   last[map[string]string] `json:"annotations"`
-	ManagedFields part                    `json:"managedFields"`
+	Name          string                       `json:"name"`
+	Labels        lastValue[map[string]string] `json:"labels"`
+	Annotations   lastValue[map[string]string] `json:"annotations"`
+	ManagedFields part                         `json:"managedFields"`
 }
 
 // readObject reads an object of a review, which should be of a kind. The error is a
@@ -266,7 +269,7 @@ func readObject(text part, kind string) (*objectMeta, part, error) {
 		return nil, nil, Malformed("the review's request has no object")
 	}
 	var o object
-	if err := read(text, &o); err != nil {
+	if err := decodeJSON(text, &o); err != nil {
 		return nil, nil, Malformed("the review's object is no %s: %v", kind, err)
 	}
 	if o.Metadata.value == nil {
@@ -275,15 +278,16 @@ func readObject(text part, kind string) (*objectMeta, part, error) {
 	return o.Metadata.value, o.Spec, nil
 }
 
-// oldContainer is what of a container before an update the pipeline compares.
-type oldContainer struct {
+// comparedContainer has the fields of a container that the pipeline compares on an update.
+type comparedContainer struct {
 	Name      string `json:"name"`
 	Image     string `json:"image"`
 	Resources part   `json:"resources"`
 }
 
-// OldPod returns what of the pod before an update the pipeline compares: labels, annotations, and of
-// each container its name, image and resources. Every error is a [MalformedError].
+// OldPod returns the pod before an update, with the fields that the pipeline compares: labels,
+// annotations, and the name, image and resources of each container. Every error is a
+// [MalformedError].
 func (r *Review) OldPod() (map[string]any, error) {
 	metadata, text, err := readObject(r.OldObject, "Pod")
 	if err != nil {
@@ -298,17 +302,17 @@ func (r *Review) OldPod() (map[string]any, error) {
 		values[section] = object
 	}
 	var lists struct {
-		InitContainers      []oldContainer `json:"initContainers"`
-		Containers          []oldContainer `json:"containers"`
-		EphemeralContainers []oldContainer `json:"ephemeralContainers"`
+		InitContainers      []comparedContainer `json:"initContainers"`
+		Containers          []comparedContainer `json:"containers"`
+		EphemeralContainers []comparedContainer `json:"ephemeralContainers"`
 	}
 	if !text.isAbsent() {
-		if err := read(text, &lists); err != nil {
+		if err := decodeJSON(text, &lists); err != nil {
 			return nil, Malformed("the review's old object is no Pod: %v", err)
 		}
 	}
 	spec := map[string]any{}
-	for list, containers := range map[string][]oldContainer{"initContainers": lists.InitContainers, "containers": lists.Containers, "ephemeralContainers": lists.EphemeralContainers} {
+	for list, containers := range map[string][]comparedContainer{"initContainers": lists.InitContainers, "containers": lists.Containers, "ephemeralContainers": lists.EphemeralContainers} {
 		items := make([]any, len(containers))
 		for i, c := range containers {
 			container := map[string]any{"name": c.Name}
@@ -329,9 +333,9 @@ func (r *Review) OldPod() (map[string]any, error) {
 	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": values, "spec": spec}, nil
 }
 
-// drop gives back the memory of the objects. What names the review in the log stays.
-func (r *Review) drop() {
-	r.memory.free()
+// release returns the memory of the objects. The fields that name the review in the log stay.
+func (r *Review) release() {
+	r.memory.releaseSlots()
 	r.Object, r.OldObject, r.UserInfo, r.head, r.pod = nil, nil, nil, head{}, nil
 }
 
@@ -350,14 +354,14 @@ func (r *Review) FromNode() (bool, error) {
 	var user struct {
 		Groups []string `json:"groups"`
 	}
-	if err := read(r.UserInfo, &user); err != nil {
+	if err := decodeJSON(r.UserInfo, &user); err != nil {
 		return false, Malformed("the review's userInfo cannot be read: %v", err)
 	}
 	return slices.Contains(user.Groups, "system:nodes"), nil
 }
 
-// objectName names the object in the log. A controller's pod has no name yet, only
-// the beginning of one.
+// objectName names the object in the log. A controller's pod has only generateName, the
+// beginning of its name.
 func (r *Review) objectName() string {
 	if r.Name != "" {
 		return r.Name

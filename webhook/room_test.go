@@ -16,7 +16,7 @@ func mustTake(t *testing.T, r *room, namespace string, slots int64) (release fun
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	release, err := r.take(ctx, namespace, slots)
+	release, err := r.acquire(ctx, namespace, slots)
 	if err != nil {
 		t.Fatalf("%s wants %d slots: %v", namespace, slots, err)
 	}
@@ -27,7 +27,7 @@ func mustTake(t *testing.T, r *room, namespace string, slots int64) (release fun
 func fill(t *testing.T, r *room, withLarge bool) {
 	t.Helper()
 	if withLarge {
-		t.Cleanup(mustTake(t, r, "large", r.most))
+		t.Cleanup(mustTake(t, r, "large", r.largest))
 		return
 	}
 	for i := range r.size {
@@ -45,7 +45,7 @@ func TestANamespaceWithManyReviewsDoesNotKeepOthersWaiting(t *testing.T) {
 			var all sync.WaitGroup
 			want := func(namespace string) {
 				all.Go(func() {
-					release := mustTake(t, r, namespace, min(slots, r.most))
+					release := mustTake(t, r, namespace, min(slots, r.largest))
 					mu.Lock()
 					order = append(order, namespace)
 					mu.Unlock()
@@ -74,14 +74,14 @@ func TestSlotsAreLeftForOthers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := r.take(ctx, "flood", 1); err == nil {
+	if _, err := r.acquire(ctx, "flood", 1); err == nil {
 		t.Error("a namespace has more than a quarter of the slots")
 	}
 	mustTake(t, r, "shop", 1)()
 
 	r = newRoom(16)
-	defer mustTake(t, r, "large", r.most)()
-	if _, err := r.take(ctx, "other", r.share+1); err == nil {
+	defer mustTake(t, r, "large", r.largest)()
+	if _, err := r.acquire(ctx, "other", r.share+1); err == nil {
 		t.Error("two large objects are worked on at once")
 	}
 	mustTake(t, r, "shop", 1)()
@@ -98,8 +98,8 @@ func TestNoMoreIsTakenThanThereIs(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(i), 7))
 			for range 200 {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(3000))*time.Microsecond)
-				n := 1 + r.Int64N(room.most)
-				if release, err := room.take(ctx, fmt.Sprint(r.IntN(9)), n); err == nil {
+				n := 1 + r.Int64N(room.largest)
+				if release, err := room.acquire(ctx, fmt.Sprint(r.IntN(9)), n); err == nil {
 					isLarge := int64(0)
 					if n > room.share {
 						isLarge = 1

@@ -20,31 +20,33 @@ import (
 // Check is one condition of readiness.
 type Check struct {
 	Name string
-	// Ready returns an error that says what is missing, or nil.
+	// Ready returns nil, or an error that names the missing part.
 	Ready func() error
 }
 
-// ServerOptions are what a [Server] works with. All fields are required but Peers, Writers and State.
+// ServerOptions configure a [Server]. All fields are required but Peers, Writers and State.
+// The struct is large because it connects all parts of the process, in one place.
 type ServerOptions struct {
 	// Listen is the address of the webhook (TLS), AdminListen that of /healthz,
 	// /readyz, /metrics and /state (plain).
 	Listen, AdminListen string
 	// Webhooks has the handlers of admission reviews by their paths.
 	Webhooks map[string]http.Handler
-	// Connections is how many there may be for reviews: each review in flight has one.
+	// Connections bounds the connections for reviews: each review in flight has one.
 	Connections    int
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	// Peers are the clients that may send reviews. They do not limit AdminListen.
 	Peers    Peers
 	Gatherer prometheus.Gatherer
-	// State returns what the replica says of itself at /state, as JSON has it.
+	// State returns the value that /state serves as JSON.
 	State  func() any
 	Checks []Check
-	// Writers returns what keeps a ready replica from writing to the cluster. Reviews are answered
-	// all the same, so it is said and counts for nothing.
+	// Writers returns the reason why a ready replica cannot write to the cluster. /readyz shows
+	// it, and the replica stays ready, because it can answer reviews.
 	Writers func() error
-	// ShutdownDelay is how long the server still takes reviews after readiness has been
-	// withdrawn, until no API server sends any. ShutdownTimeout bounds the rest.
+	// ShutdownDelay is how long the server still accepts reviews after readiness has been
+	// withdrawn, until no API server sends any. ShutdownTimeout bounds the answers that are
+	// then still in flight.
 	ShutdownDelay, ShutdownTimeout time.Duration
 	Logger                         *slog.Logger
 }
@@ -56,10 +58,10 @@ const (
 )
 
 const (
-	// readyInterval is how often the server looks whether it is still ready.
+	// readyInterval is how often the server checks whether it is still ready.
 	readyInterval = 200 * time.Millisecond
-	// idleGrace is how long idle connections are kept while the server is not ready any
-	// more: what is over sooner is not worth losing them.
+	// idleGrace is how long idle connections stay open after the server has ceased to be
+	// ready. A shorter interruption costs no connection.
 	idleGrace = 500 * time.Millisecond
 )
 
@@ -67,15 +69,16 @@ const (
 type Server struct {
 	options  ServerOptions
 	stopping atomic.Bool
-	// withdrawn reports whether the server was ready and is not any more.
+	// withdrawn reports whether the server was ready before and is not ready now.
 	withdrawn atomic.Bool
 }
 
 // NewServer returns a server that [Server.Run] starts.
 func NewServer(o ServerOptions) *Server { return &Server{options: o} }
 
-// Run serves until ctx ends, and then stops in order: not ready at once, still
-// answering for the delay, then no new connections, then what is in flight.
+// Run serves until ctx ends, and then stops in order: it is not ready at once, still
+// answers for the delay, then accepts no new connections, and then waits for the reviews in
+// flight.
 func (s *Server) Run(ctx context.Context) error {
 	webhook, err := net.Listen("tcp", s.options.Listen)
 	if err != nil {
@@ -98,7 +101,7 @@ func (s *Server) serve(ctx context.Context, webhook, admin net.Listener) error {
 	failed := make(chan error, 2)
 	go func() { failed <- reviews.ServeTLS(webhook, "", "") }()
 	go func() { failed <- probes.Serve(admin) }()
-	go s.followReadiness(ctx, reviews)
+	go s.watchReadiness(ctx, reviews)
 	o.Logger.Info("serving", "reviews", webhook.Addr().String(), "admin", admin.Addr().String())
 
 	select {
@@ -135,7 +138,7 @@ func (s *Server) reviewServer() *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	return &http.Server{
-		Handler:     s.closeWhileLeaving(mux),
+		Handler:     s.closeWhenUnready(mux),
 		Protocols:   &protocols,
 		ConnContext: connectionContext,
 		TLSConfig:   config,
@@ -164,13 +167,13 @@ func (s *Server) adminServer() *http.Server {
 	}
 }
 
-// closeWhileLeaving has clients give up their connections while the server is stopping, or
-// not ready any more. An API server keeps connections, whatever becomes of the endpoints, and
+// closeWhenUnready has clients give up their connections while the server is stopping, or
+// not ready any more. An API server reuses its connections even if the endpoint is gone, and
 // sends the next review on one of them. If the server closes the connection at that moment,
 // the review is lost, and the API server does not send it again. An answer that ends its
 // connection cannot lose a review, and a connection that is still open after the delay has
 // been idle for all of it.
-func (s *Server) closeWhileLeaving(next http.Handler) http.Handler {
+func (s *Server) closeWhenUnready(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() || s.withdrawn.Load() {
 			w.Header().Set("Connection", "close")
@@ -179,10 +182,10 @@ func (s *Server) closeWhileLeaving(next http.Handler) http.Handler {
 	})
 }
 
-// followReadiness notices when the server that was ready is not any more, until ctx ends. Its
-// answers then end their connections, and soon the idle ones are closed, too: who keeps a
-// connection would otherwise go on for hours with a replica that has left the endpoints.
-func (s *Server) followReadiness(ctx context.Context, reviews *http.Server) {
+// watchReadiness detects until ctx ends when a ready server ceases to be ready. Answers then
+// end their connections, and after idleGrace the idle connections are closed, too: otherwise a
+// client could use a replica for hours that has left the endpoints.
+func (s *Server) watchReadiness(ctx context.Context, reviews *http.Server) {
 	var wasReady, closed bool
 	var since time.Time
 	for waiting.For(ctx, readyInterval) {
@@ -226,7 +229,7 @@ func (s *Server) adminHandler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.Ready(); err != nil {
-			http.Error(w, notReadyBody(err), http.StatusServiceUnavailable)
+			http.Error(w, formatNotReady(err), http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ok")
@@ -234,7 +237,7 @@ func (s *Server) adminHandler() http.Handler {
 			return
 		}
 		if err := s.options.Writers(); err != nil {
-			_, _ = fmt.Fprintln(w, "nothing is written:", err)
+			_, _ = fmt.Fprintln(w, "not writing to the cluster:", err)
 		}
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
@@ -242,7 +245,7 @@ func (s *Server) adminHandler() http.Handler {
 		mux.Handle("GET /state", stateHandler(s.options.State))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer connectionWorks(r.Context())(true)
+		defer startWork(r.Context())(true)
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -215,7 +215,7 @@ func TestAReadyReplicaSaysWhatKeepsItFromWriting(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string
-	}{{nil, "ok\n"}, {errors.New("no token"), "ok\nnothing is written: no token\n"}} {
+	}{{nil, "ok\n"}, {errors.New("no token"), "ok\nnot writing to the cluster: no token\n"}} {
 		writers = c.err
 		w := httptest.NewRecorder()
 		s.adminHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// statesAtOnce is how many requests for the state are answered at a time: each gathers all metrics.
+// statesAtOnce bounds the concurrent requests for the state: each gathers all metrics.
 const statesAtOnce = 4
 
 // stateHandler answers with what state returns, as JSON.

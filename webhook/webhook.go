@@ -4,7 +4,7 @@ import "context"
 
 // Webhook answers the reviews that come in under one path.
 type Webhook interface {
-	// Name tells the webhook from others in metrics and logs. It is constant.
+	// Name identifies the webhook in metrics and logs. It is constant.
 	Name() string
 	// Review answers one review. A [MalformedError] is a mistake of the sender and
 	// becomes HTTP 4xx. Every other error, and a panic, is Pillion's own failure and

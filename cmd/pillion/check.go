@@ -71,7 +71,7 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	} else {
 		err = check.Write(cmd.OutOrStdout(), report, c.strict, styleFor(cmd.OutOrStdout(), c.color).Colour)
 	}
-	if err == nil && !report.Sound(c.strict) {
+	if err == nil && !report.IsSound(c.strict) {
 		err = errRefused
 	}
 	return err
@@ -89,7 +89,7 @@ type checkReport struct {
 }
 
 func writeCheckJSON(w io.Writer, r check.Report, strict bool) error {
-	report := checkReport{Judged: r.Judged(), Sound: r.Sound(strict), Counts: map[check.Result]int{}, Checks: r.Outcomes}
+	report := checkReport{Judged: r.IsConclusive(), Sound: r.IsSound(strict), Counts: map[check.Result]int{}, Checks: r.Outcomes}
 	for _, result := range check.Results {
 		report.Counts[result] = r.Count(result)
 	}

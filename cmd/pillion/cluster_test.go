@@ -127,7 +127,7 @@ func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Namespaces.Keep(ns)
+			s.Namespaces.Add(ns)
 			var errs bytes.Buffer
 			err = s.whole(&errs)
 			if (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {

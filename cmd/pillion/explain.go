@@ -84,7 +84,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c.given.where.AimExplain(report)
+	c.given.where.AddFlags(report)
 	if report.Notes == nil {
 		report.Notes = []explain.Note{}
 	}
@@ -118,7 +118,7 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 			return report, err
 		}
 	}
-	for _, mistake := range s.Unasked() {
+	for _, mistake := range s.UnreportedMistakes() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", mistake)
 	}
 	if len(report.Pods) == 0 {

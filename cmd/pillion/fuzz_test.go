@@ -48,7 +48,7 @@ func FuzzReplicasAnswers(f *testing.F) {
 			}
 			return readiness, nil
 		})
-		all := inspect.AskAll(t.Context(), []inspect.Replica{one})
+		all := inspect.GetStates(t.Context(), []inspect.Replica{one})
 		if _, err := json.Marshal(all[0]); err != nil {
 			t.Fatalf("as JSON: %v", err)
 		}

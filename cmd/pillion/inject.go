@@ -65,11 +65,11 @@ func (s *session) whole(w io.Writer) error {
 	if s.Live == nil {
 		return nil
 	}
-	unread, notes := s.Namespaces.Unread()
+	unread, notes := s.Namespaces.ReadFailures()
 	for _, note := range slices.Concat(s.Live.Notes, notes) {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
-	if unread || !s.Live.Whole {
+	if unread || !s.Live.AllExact {
 		return errors.New("you lack the rights to read the settings and templates; let the API server inject pods instead: kubectl apply --dry-run=server -f FILE -o yaml")
 	}
 	return nil
@@ -144,7 +144,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 		}
 		results = append(results, r)
 	}
-	for _, mistake := range s.Unasked() {
+	for _, mistake := range s.UnreportedMistakes() {
 		s.tell(cmd, note{severity: warning, text: mistake.Error()})
 	}
 	if quiet != nil && !asked {
@@ -158,7 +158,7 @@ func (s *session) inject(cmd *cobra.Command) ([]result, error) {
 
 // silence says why nothing is injected where nothing asks, by the first pod.
 func (s *session) silence(p workload.Pod) string {
-	ns, known := s.Namespaces.Of(p.Namespace)
+	ns, known := s.Namespaces.Find(p.Namespace)
 	why := fmt.Sprintf("neither the pods nor namespace %s ask for a template, and none selects them", ns.Name)
 	if !known {
 		why = fmt.Sprintf("the pods do not ask for a template, and the annotations of namespace %s are not known: --namespace-file FILE or --cluster gives them", ns.Name)

@@ -18,9 +18,9 @@ func (r *replica) label() {
 	rules := r.c.Labels()
 	writer := labels.Writer{Client: r.unlimited, Rules: rules}
 	c := labels.New(labels.Options{
-		Rules: rules, Proven: r.prover.Proven, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllLabelled, Namespace: r.namespaces.Labelled,
+		Rules: rules, Proven: r.prover.Proven, Templates: r.set.Snapshot, Namespaces: r.namespaces.AllWithOwners, Namespace: r.namespaces.GetWithOwners,
 		Ready: r.loaded, Logger: r.logger("labels"), PutOn: writer.PutOn, TakeOff: writer.TakeOff,
-		Held: func(namespace, label string, err error) {
+		ReportFailure: func(namespace, label string, err error) {
 			r.recorder.Record(events.Event{Namespace: namespace, Code: reason.LabelNotWritten, Message: labelHeld(namespace, label, err)})
 		},
 	})

@@ -183,7 +183,7 @@ func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, e
 		found := len(own)
 		for _, d := range documents {
 			if _, _, err := changePods(file, d, func(p workload.Pod) (map[string]any, error) {
-				namespace, _ := ns.Of(p.Namespace)
+				namespace, _ := ns.Find(p.Namespace)
 				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Created(namespace.Name), Namespace: namespace})
 				return p.Object, nil
 			}); err != nil {

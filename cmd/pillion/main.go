@@ -74,7 +74,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.Is(err, errRefused):
 		return exitError
 	default:
-		fmt.Fprintf(stderr, "pillion: %v\n", rights.Named(err))
+		fmt.Fprintf(stderr, "pillion: %v\n", rights.Explain(err))
 		return exitError
 	}
 }

@@ -28,7 +28,7 @@ func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
 		"check -n own":    "unknown shorthand flag: 'n' in -n; --pillion-namespace names Pillion's namespace\nSee 'pillion check --help'.\n",
 		"version -n own":  "unknown shorthand flag: 'n' in -n\nSee 'pillion version --help'.\n",
 		"explain web":     "name an object with its kind: pod/web, deploy/web,",
-		"explain svc/web": `explain knows no kind "svc"; the kinds are pod, deploy, sts, ds, rs, rc, cj, job, ns`,
+		"explain svc/web": `explain does not support the kind "svc"; allowed are pod, deploy, sts, ds, rs, rc, cj, job, ns`,
 		"explain deploy/": `"deploy/" has no name: deploy/NAME`,
 		"library lits":    "unknown command \"lits\"; did you mean list?\nSee 'pillion library --help'.\n",
 		"completion zhs":  "unknown command \"zhs\"; did you mean zsh?\nSee 'pillion completion --help'.\n",

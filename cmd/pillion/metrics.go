@@ -33,6 +33,6 @@ func replicaState(metrics prometheus.Gatherer, log *slog.Logger) func() any {
 		if err != nil {
 			log.Debug("not all metrics could be gathered for the state", "error", err)
 		}
-		return state.Of(version, families)
+		return state.FromMetrics(version, families)
 	}
 }

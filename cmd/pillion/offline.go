@@ -468,7 +468,7 @@ func (o *offline) openCluster(cmd *cobra.Command, documents []workload.Document)
 		if err != nil {
 			return nil, err
 		}
-		s.Namespaces.Keep(ns)
+		s.Namespaces.Add(ns)
 	}
 	return s, nil
 }

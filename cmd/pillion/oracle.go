@@ -23,7 +23,7 @@ func newOracle(config *rest.Config, namespace string) oracle.Oracle {
 	config.WarningHandler = rest.NoWarnings{}
 	create := clientset.CreatePod(clientset.NewOrDie(config), namespace)
 	return oracle.Oracle{Create: func(ctx context.Context, pod map[string]any) error {
-		return rights.Named(create(ctx, pod))
+		return rights.Explain(create(ctx, pod))
 	}}
 }
 

@@ -229,8 +229,8 @@ func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is not recognised|did you mean log-level?"}},
 		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection is not recognised|pillion.dev/inject?"}},
 		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject has no effect as a label"}},
-		{"the label alone, as for another injector", "labels: {pillion.dev/injection: enabled}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar|kubectl annotate namespace shop pillion.dev/inject=TEMPLATE"}},
-		{"the label, and false", "labels: {pillion.dev/injection: enforced}, annotations: {pillion.dev/inject: 'false'}", []string{"namespace shop: the label pillion.dev/injection asks for no sidecar"}},
+		{"the label alone, as for another injector", "labels: {pillion.dev/injection: enabled}", []string{"namespace shop: the label pillion.dev/injection requests no sidecar|kubectl annotate namespace shop pillion.dev/inject=TEMPLATE"}},
+		{"the label, and false", "labels: {pillion.dev/injection: enforced}, annotations: {pillion.dev/inject: 'false'}", []string{"namespace shop: the label pillion.dev/injection requests no sidecar"}},
 		{"the label, and a template selects it", "labels: {pillion.dev/injection: enabled, team: web}", nil},
 	} {
 		t.Run(test.title, func(t *testing.T) {
@@ -290,7 +290,7 @@ func TestWhoAnnotatesANamespaceReadsHowManyOfItsWorkloadsGetNoNewPods(t *testing
 		{"a new namespace has none", `"CREATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"api"}, nil},
 		{"nothing asks any more", `"UPDATE"`, "annotations: {}", []string{"api"}, nil},
 		{"no time, and one that cannot be read", `"UPDATE"`, "annotations: {pillion.dev/inject: proxy}", []string{"api", "broken", "slow"}, []string{
-			"1 of 1 workloads cannot", "namespace shop: not looked at, and their next pods may be refused: deployments (there was no time left), 1 more workloads",
+			"1 of 1 workloads cannot", "namespace shop: not checked; their next pods may be refused: deployments (there was no time left), 1 more workloads",
 		}},
 	} {
 		t.Run(test.title, func(t *testing.T) {

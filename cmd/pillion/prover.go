@@ -18,7 +18,7 @@ import (
 func (r *replica) prove() {
 	c := r.c
 	// Any of several API servers may fail to call Pillion. Warnings about the proof's pod are for nobody.
-	config := clientset.ConnectingAnew(r.config)
+	config := clientset.WithoutKeepAlives(r.config)
 	config.WarningHandler = rest.NoWarnings{}
 	client := clientset.NewOrDie(config)
 	r.prover = proof.New(proof.Options{

@@ -86,7 +86,7 @@ func (r *rolloutCommand) run(cmd *cobra.Command, arg string) error {
 	if err != nil {
 		return err
 	}
-	live, of, err := cluster.About(cmd.Context(), settings, arg, r.namespace)
+	live, of, err := cluster.Resolve(cmd.Context(), settings, arg, r.namespace)
 	if err != nil {
 		return err
 	}

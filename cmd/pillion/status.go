@@ -106,7 +106,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := cluster.Answers(ctx); err != nil {
+	if err := cluster.CheckConnection(ctx); err != nil {
 		return err
 	}
 	replicas, notRunning, err := cluster.FindReplicas(ctx)
@@ -118,7 +118,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	var pods inspect.PodsReport
 	settings, err := cluster.Settings(ctx)
 	if err == nil {
-		live, of, err = cluster.About(ctx, settings, strings.Join(args, ""), c.namespace) // one at most
+		live, of, err = cluster.Resolve(ctx, settings, strings.Join(args, ""), c.namespace) // one at most
 	}
 	if err == nil {
 		pods, err = live.ComparePods(ctx, of)
@@ -126,13 +126,13 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil && (len(args) > 0 || c.namespace != "") {
 		return err
 	}
-	r := reportOn(cluster.Namespace, inspect.AskAll(ctx, replicas), of)
+	r := reportOn(cluster.Namespace, inspect.GetStates(ctx, replicas), of)
 	r.general = notRunning
 	if err == nil {
-		r.general = append(r.general, live.Unaccepted(ctx, of)...)
+		r.general = append(r.general, live.AcceptanceWarnings(ctx, of)...)
 		r.Pods, r.Next, r.Notes = &pods, append(r.Next, pods.Next(of)...), inspect.Skew(r.Replicas, live.Templates, version)
 	} else {
-		r.PodsUnknown = rights.Named(err).Error()
+		r.PodsUnknown = rights.Explain(err).Error()
 	}
 	r.Warnings = append(r.Warnings, r.general...)
 	if c.output == "json" {

@@ -30,8 +30,8 @@ func New(config *rest.Config) (*kubernetes.Clientset, error) {
 	return client, nil
 }
 
-// NewOrDie is [New], and panics on an error. It is for a configuration that has already made another
-// client, so that it is known to be good.
+// NewOrDie is [New] for a configuration from which another client was made before. It panics on an
+// error.
 func NewOrDie(config *rest.Config) *kubernetes.Clientset {
 	client, err := New(config)
 	if err != nil {
@@ -50,7 +50,7 @@ func PodList(client kubernetes.Interface) func(ctx context.Context, namespace st
 }
 
 // CreatePod returns a function that creates a pod in a namespace by server-side dry run. The pod is sent
-// as it is, also where no type of Kubernetes can hold it.
+// unchanged, also if it does not fit Kubernetes' types.
 func CreatePod(client kubernetes.Interface, namespace string) func(ctx context.Context, pod map[string]any) error {
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 	return func(ctx context.Context, pod map[string]any) error {
@@ -63,11 +63,13 @@ func CreatePod(client kubernetes.Interface, namespace string) func(ctx context.C
 	}
 }
 
-// PodProxy reads a path from a port of a pod through the API server. It may return a body together
-// with an error.
-func PodProxy(ctx context.Context, client kubernetes.Interface, namespace, pod string, port int, path string) ([]byte, error) {
-	// Do would drop the body of an error.
-	return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix(path).DoRaw(ctx)
+// PodProxy returns a function that reads a path from a port of a pod through the API server. The
+// function may return a body together with an error.
+func PodProxy(client kubernetes.Interface, namespace string) func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
+	return func(ctx context.Context, pod string, port int, path string) ([]byte, error) {
+		// Do would drop the body of an error.
+		return client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").Name(fmt.Sprintf("%s:%d", pod, port)).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	}
 }
 
 // ServerVersion returns a function that reads the API server's /version, which is JSON.
@@ -77,9 +79,9 @@ func ServerVersion(client kubernetes.Interface) func(ctx context.Context) ([]byt
 	}
 }
 
-// ConnectingAnew returns a configuration whose clients send each request on a new connection: where a load
-// balancer stands before several API servers, any of them may answer.
-func ConnectingAnew(config *rest.Config) *rest.Config {
+// WithoutKeepAlives returns a configuration whose clients send each request on a new connection: behind a load
+// balancer, any API server may answer it.
+func WithoutKeepAlives(config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.Dial == nil { // clients share the connections of the default
 		own.Dial = (&net.Dialer{}).DialContext

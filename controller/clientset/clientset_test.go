@@ -34,7 +34,7 @@ func TestRequestsThatTypedClientsLack(t *testing.T) {
 			return err
 		}, "/version", "application/json"},
 		"a path of a pod's port, whose error has a body": {func(ctx context.Context, c kubernetes.Interface) error {
-			body, err := clientset.PodProxy(ctx, c, "own", "pillion-0", 8080, "/readyz")
+			body, err := clientset.PodProxy(c, "own")(ctx, "pillion-0", 8080, "/readyz")
 			if len(body) == 0 {
 				t.Error("no body")
 			}
@@ -75,7 +75,7 @@ func TestAClientConnectsAnewForEachRequest(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
-	client, err := clientset.New(clientset.ConnectingAnew(config))
+	client, err := clientset.New(clientset.WithoutKeepAlives(config))
 	if err != nil {
 		t.Fatal(err)
 	}

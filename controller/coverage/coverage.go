@@ -18,106 +18,107 @@ import (
 )
 
 const (
-	// mostNamespaces is how many namespaces the metrics name.
-	mostNamespaces = 20
-	// firstLook is how long the first look waits at least, and twice that at most: replicas
-	// that start together do not look at the same time, and have other things to do first.
-	firstLook = 2 * time.Second
-	// stint is how long pods are compared without a pause, and pauses are three times as
-	// long: reviews come first.
-	stint = 5 * time.Millisecond
+	// maxNamespaces is the number of namespaces that the metrics name.
+	maxNamespaces = 20
+	// firstScan is the least delay of the first scan, which is random up to twice that time:
+	// replicas that start together do not scan at the same time.
+	firstScan = 2 * time.Second
+	// workTime is how long pods are compared without a pause. A pause is three times as long,
+	// because reviews need the processor.
+	workTime = 5 * time.Millisecond
 )
 
 // Options are what [NewCounter] needs. All fields are required.
 type Options struct {
 	List     List
 	Comparer drift.Comparer
-	// Namespaces are those of the cache, stubs of large ones among them. Namespace returns one whole. Where it
-	// returns an error, a look goes without the namespace. Templates returns the set in force.
+	// Namespaces returns the cached namespaces, with stubs of large ones. Namespace returns a whole namespace.
+	// If it fails, the scan omits the namespace. Templates returns the set in force.
 	Namespaces func() iter.Seq[templates.Namespace]
 	Namespace  func(ctx context.Context, name string) (templates.Namespace, error)
 	Templates  func() *templates.Set
 	// Ready returns nil once both have been read completely.
 	Ready func() error
-	// Every is the time from one look to the next. It varies by a tenth.
+	// Every is the time from one scan to the next. It varies by a tenth.
 	Every  time.Duration
 	Logger *slog.Logger
 }
 
-// look is what one look found.
-type look struct {
+// scanResult has the counts of one scan.
+type scanResult struct {
 	at time.Time
-	// missing has the pods that lack a template that they would get now, by namespace, where there
-	// are any. Outdated has those that lack none, and have one in another version or with other
-	// parameters.
+	// missing counts, by namespace, the pods that lack a template that they would get now. outdated
+	// counts the other pods that have a template in another version or with other parameters.
 	missing, outdated map[string]int
 	versions          versions
-	// tooLarge are the pods that were not looked at.
+	// tooLarge counts the skipped pods.
 	tooLarge int
 }
 
-// Counter counts the pods that lack a sidecar. Make one with [NewCounter].
+// Counter counts the pods that lack a sidecar. [NewCounter] returns one.
 type Counter struct {
 	options Options
 
-	mu   sync.Mutex
-	last *look // nil before the first look, and where pods may not be listed
-	said bool  // that they may not be listed
+	mu sync.Mutex
+	// last is nil before the first scan, and if Pillion may not list pods.
+	last *scanResult
+	// forbiddenLogged means that the log says that Pillion may not list pods.
+	forbiddenLogged bool
 }
 
 // NewCounter returns a counter that does nothing until [Counter.Run] runs.
 func NewCounter(o Options) *Counter { return &Counter{options: o} }
 
-// Run looks at the pods again and again until ctx ends, which is no error.
+// Run scans the pods at the interval Every until ctx ends, which is no error.
 func (c *Counter) Run(ctx context.Context) error {
-	wait := firstLook + rand.N(firstLook)
+	wait := firstScan + rand.N(firstScan)
 	for waiting.For(ctx, wait) {
 		wait = c.options.Every*9/10 + rand.N(c.options.Every/5+1)
 		if c.options.Ready() != nil {
-			wait = firstLook
+			wait = firstScan
 			continue
 		}
-		found, err := c.look(ctx)
+		result, err := c.scan(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		c.note(found, err)
+		c.record(result, err)
 	}
 	return nil
 }
 
-// note keeps the result of a look. Where a look fails, the result of the one before stays, with
-// its time; where the right is missing, there is none.
-func (c *Counter) note(found *look, err error) {
+// record stores the result of a scan. After an error, the previous result stays; if the right to
+// list pods is missing, record deletes it.
+func (c *Counter) record(result *scanResult, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err == nil:
-		if c.said {
+		if c.forbiddenLogged {
 			c.options.Logger.Info("pods can be listed again")
 		}
-		c.last, c.said = found, false
+		c.last, c.forbiddenLogged = result, false
 	case !apierrors.IsForbidden(err):
 		c.options.Logger.Warn("counting the pods that lack a sidecar failed; Pillion tries again later", "error", err)
-	case !c.said:
-		c.last, c.said = nil, true
+	case !c.forbiddenLogged:
+		c.last, c.forbiddenLogged = nil, true
 		c.options.Logger.Warn("missing permission: the verb list on the resource pods, in all namespaces. So running pods are not counted. "+
 			"The chart grants it with coverage.enabled=true and rbac.create=true, and not with rbac.hardened=true. To do without: coverage.enabled=false", "error", err)
 	}
 }
 
-// look looks at the pods of the namespaces in which API servers call Pillion.
-func (c *Counter) look(ctx context.Context) (*look, error) {
+// scan compares the pods of the namespaces in which API servers call Pillion.
+func (c *Counter) scan(ctx context.Context) (*scanResult, error) {
 	set := c.options.Templates()
-	found := &look{missing: map[string]int{}, outdated: map[string]int{}, versions: newVersions(set)}
+	result := &scanResult{missing: map[string]int{}, outdated: map[string]int{}, versions: newVersions(set)}
 	var spent time.Duration
 	for _, list := range c.lists() {
 		var last string
 		var ns templates.Namespace
 		var called bool
 		tooLarge, err := c.options.List.Each(ctx, list, func(pod map[string]any) error {
-			// Pods come by namespace. A look takes minutes in a large cluster: each namespace is
-			// taken as it is when its turn comes.
+			// Pods are sorted by namespace. A scan takes minutes in a large cluster, so each
+			// namespace is read when its first pod comes.
 			if name, _, _ := unstructured.NestedString(pod, "metadata", "namespace"); name != last {
 				last = name
 				ns, called = c.namespace(ctx, name)
@@ -130,14 +131,14 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 			if err != nil {
 				return err
 			}
-			found.versions.add(set, pod, s.Templates, began)
+			result.versions.add(set, pod, s.Templates, began)
 			switch {
 			case s.Has(drift.Missing):
-				found.missing[ns.Name]++
+				result.missing[ns.Name]++
 			case s.Has(drift.Outdated):
-				found.outdated[ns.Name]++
+				result.outdated[ns.Name]++
 			}
-			if spent += time.Since(began); spent > stint {
+			if spent += time.Since(began); spent > workTime {
 				if !waiting.For(ctx, 3*spent) {
 					return ctx.Err()
 				}
@@ -148,14 +149,14 @@ func (c *Counter) look(ctx context.Context) (*look, error) {
 		if err != nil {
 			return nil, err
 		}
-		found.tooLarge += tooLarge
+		result.tooLarge += tooLarge
 	}
-	found.at = time.Now()
-	return found, nil
+	result.at = time.Now()
+	return result, nil
 }
 
-// lists returns the namespaces whose pods to list: those in which API servers call Pillion. If they
-// are most, it returns "" for all: a page of pods is one request, whatever namespaces they are in.
+// lists returns the namespaces whose pods to list, because API servers call Pillion there. If they
+// are the majority, it returns "" for all namespaces, which needs fewer requests.
 func (c *Counter) lists() []string {
 	var called []string
 	all := 0
@@ -171,8 +172,8 @@ func (c *Counter) lists() []string {
 	return called
 }
 
-// calls reports whether API servers call Pillion in a namespace. A pod that itself asks elsewhere is
-// the business of the one who wrote it: to find such pods costs a read of all.
+// calls reports whether API servers call Pillion for all pods of a namespace. Pods in other
+// namespaces that request injection themselves are not counted: to find them costs a list of all pods.
 func (c *Counter) calls(ns templates.Namespace) bool {
 	return c.options.Comparer.Registration.Calls(ns, nil)
 }

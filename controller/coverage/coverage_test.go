@@ -263,8 +263,8 @@ func TestTheMetricsNameTheWorstNamespacesAndSumTheRest(t *testing.T) {
 	if n, err := testutil.GatherAndCount(registry); err != nil || n != 0 {
 		t.Errorf("%d series before the first look (%v)", n, err)
 	}
-	found, err := counter.look(t.Context())
-	counter.note(found, err)
+	found, err := counter.scan(t.Context())
+	counter.record(found, err)
 	var want strings.Builder
 	want.WriteString("# HELP pillion_pods_missing_injection Running pods without a sidecar that they would get if they were created now. The worst 20 namespaces have their names, the rest are together as (others).\n# TYPE pillion_pods_missing_injection gauge\n")
 	fmt.Fprintf(&want, "pillion_pods_missing_injection{pod_namespace=\"(others)\"} %d\n", 1+2+3)
@@ -292,7 +292,7 @@ func TestALookAsksForAsManyPagesAsPodsNeedNotForEachNamespace(t *testing.T) {
 		c.pods[name] = 1
 	}
 	counter, _ := counterOf(t, c, all...)
-	found, err := counter.look(t.Context())
+	found, err := counter.scan(t.Context())
 	if err != nil || len(found.missing) != 1000 || found.missing["n007"] != 1 {
 		t.Errorf("%d namespaces have pods that lack a sidecar (%v)", len(found.missing), err)
 	}
@@ -337,10 +337,10 @@ func TestALookThatFailsLeavesTheNumbersAndTheirTime(t *testing.T) {
 	var fail error
 	c := &cluster{pods: map[string]int{"shop": 3}, refuse: func(string, metav1.ListOptions) error { return fail }}
 	counter, log := counterOf(t, c, namespace("shop", "enabled"))
-	counter.note(counter.look(t.Context()))
+	counter.record(counter.scan(t.Context()))
 	at := counter.last.at
 	fail = apierrors.NewServiceUnavailable("away")
-	counter.note(counter.look(t.Context()))
+	counter.record(counter.scan(t.Context()))
 	if counter.last == nil || !counter.last.at.Equal(at) || counter.last.missing["shop"] != 3 || !strings.Contains(log.String(), "Pillion tries again later") {
 		t.Errorf("%+v\n%s", counter.last, log)
 	}
@@ -357,7 +357,7 @@ func TestALookTakesEachNamespaceAsItIsWhenItsTurnComes(t *testing.T) {
 		}
 		return templates.Namespace{}, errors.New("there is no such namespace")
 	}
-	found, err := counter.look(t.Context())
+	found, err := counter.scan(t.Context())
 	if err != nil || len(found.missing) != 2 || found.missing["a"] != 1 || found.missing["d"] != 1 {
 		t.Errorf("%+v (%v)", found, err)
 	}

@@ -12,8 +12,8 @@ import (
 const (
 	// Stable is the value of the label version for the template itself. No canary can have this name.
 	Stable = "(stable)"
-	// restartWindow is how long a pod with a container that restarted does not count as ready. It is
-	// longer than the kubelet's longest back-off, 5 minutes, so a container in a crash loop counts all the time.
+	// restartWindow is how long a pod counts as not ready after a restart of a container. It is longer than the
+	// kubelet's longest back-off, 5 minutes, so that a pod in a crash loop is never counted as ready.
 	restartWindow = 10 * time.Minute
 )
 
@@ -25,7 +25,7 @@ type readiness struct{ ready, notReady int }
 // versions has the pods of each version.
 type versions map[version]readiness
 
-// newVersions returns no pods of each canary and of the template that it is compared with.
+// newVersions returns zero counts for each canary and for the template that it is compared with.
 func newVersions(set *templates.Set) versions {
 	v := versions{}
 	for _, c := range set.Canaries() {
@@ -36,7 +36,8 @@ func newVersions(set *templates.Set) versions {
 	return v
 }
 
-// add counts a pod. Of its record, which is the author's to write, only the cluster's templates count.
+// add counts a pod. It ignores templates in the pod's record that the cluster does not have, because the pod's author
+// can write the record.
 func (v versions) add(set *templates.Set, pod map[string]any, compared []drift.Template, now time.Time) {
 	for _, t := range compared {
 		if t.Has == "" {

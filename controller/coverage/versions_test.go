@@ -41,7 +41,7 @@ func TestPodsAreCountedByVersionAndByWhetherTheyAreReady(t *testing.T) {
 	}}
 	counter, _ := counterOf(t, c, namespace("shop", "enabled"))
 	counter.options.Templates = func() *templates.Set { return set }
-	counter.note(counter.look(t.Context()))
+	counter.record(counter.scan(t.Context()))
 	const want = `
 # HELP pillion_pods Pods with a template by version. ready is true for a pod with the condition Ready whose containers have not restarted for 10 minutes.
 # TYPE pillion_pods gauge
@@ -58,7 +58,7 @@ pillion_pods{ready="true",template="side",version="next"} 1
 
 	// The versions that are to be compared are there before any pod has one.
 	c.pods = nil
-	counter.note(counter.look(t.Context()))
+	counter.record(counter.scan(t.Context()))
 	if n := testutil.CollectAndCount(counter, "pillion_pods"); n != 4 {
 		t.Errorf("without pods there are %d series of the template and its canary", n)
 	}

@@ -18,13 +18,13 @@ const (
 	maxUID  = 128
 )
 
-// What Pillion did to the pod of an event, in the event's field action.
+// Values of the event's field action.
 const (
 	actionRefuse = "Refuse"
 	actionAdmit  = "Admit"
 )
 
-// note is an event that waits to be written. It is small: the queue holds no pods.
+// note is an event that waits to be written. It has no pod, so that the queue is small.
 type note struct {
 	namespace string
 	code      reason.Code
@@ -35,10 +35,11 @@ type note struct {
 	owner corev1.ObjectReference
 }
 
-// noteOf reads an event. It returns false for one that nobody has to be told.
-func noteOf(e Event) (note, bool) {
+// newNote returns the note of an event. It returns false if the pod's creator is a person who got the
+// event's message as a warning.
+func newNote(e Event) (note, bool) {
 	owner, controlled := controllerOf(e)
-	if e.Told && !controlled {
+	if e.Warned && !controlled {
 		return note{}, false
 	}
 	if typeOf(e.Code) == "" {
@@ -48,13 +49,13 @@ func noteOf(e Event) (note, bool) {
 	if e.Refused {
 		action = actionRefuse
 	}
-	// A copy: a part of a message would keep all of it in memory.
+	// A copy: a substring would retain the whole message in memory.
 	message := strings.Clone(clip(e.Message, maxNote))
 	return note{namespace: e.Namespace, code: e.Code, action: action, message: message, owner: owner}, true
 }
 
-// controllerOf returns the controller that the pod names as its owner, if it is of a kind of
-// Kubernetes' own that creates pods, and whether the pod names any.
+// controllerOf returns the controller in the pod's owner references. controlled is whether the pod
+// names one. ref is empty if the controller's kind is not one of Kubernetes' own that create pods.
 func controllerOf(e Event) (ref corev1.ObjectReference, controlled bool) {
 	of, controlled := owner.Controller(e.Pod)
 	ref = corev1.ObjectReference{APIVersion: of.APIVersion, Kind: of.Kind, Name: of.Name, UID: types.UID(of.UID), Namespace: e.Namespace}
@@ -65,21 +66,21 @@ func controllerOf(e Event) (ref corev1.ObjectReference, controlled bool) {
 	return ref, controlled
 }
 
-// text returns the text of the event about an object: what happened, and the command that explains it.
+// text formats the message of the event, with the command that explains the object.
 func (n note) text(regarding corev1.ObjectReference, explain func(namespace, object string) string) string {
-	end := " (why: " + explained(regarding, explain) + ")"
+	end := " (why: " + explainCommand(regarding, explain) + ")"
 	return clip(n.message, maxNote-len(end)) + end
 }
 
-// explained is the command with which a team sees the details.
-func explained(o corev1.ObjectReference, explain func(namespace, object string) string) string {
+// explainCommand returns the command that explains the object.
+func explainCommand(o corev1.ObjectReference, explain func(namespace, object string) string) string {
 	if kind, known := owner.Of(o.APIVersion, o.Kind); known {
 		return explain(o.Namespace, kind.Short+"/"+o.Name)
 	}
 	return explain("", "ns/"+o.Name)
 }
 
-// clip shortens a text to a number of bytes, and cuts no character.
+// clip shortens a text to the limit in bytes, at the boundary of a character.
 func clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -22,24 +22,24 @@ import (
 )
 
 const (
-	// queueLength is how many events wait.
+	// queueLength bounds the events that wait.
 	queueLength = 512
 	// All namespaces together have eventsPerSecond, after eventsAtOnce, and each namespace one in namespaceInterval,
-	// after namespaceAtOnce. All that the cache does not know count as one.
+	// after namespaceAtOnce. Namespaces that are not in the cache share one rate.
 	eventsPerSecond, eventsAtOnce = 5, 20
 	namespaceInterval             = 10 * time.Second
 	namespaceAtOnce               = 10
 	// maxNamespaces is how many namespaces' rates are remembered.
 	maxNamespaces = 4096
 	readTimeout   = 5 * time.Second
-	// An event that is like one of the last maxRecent is not written again within recent: controllers try a
-	// refused pod again and again, and would use up the rate of their namespace.
+	// An event that equals one of the last maxRecent is not written again within recent: a controller retries a
+	// refused pod, and would use up the rate of its namespace.
 	maxRecent, recent = 1024, 10 * time.Second
 )
 
 // Event is the result of an admission that an admin or a team should see later.
 type Event struct {
-	// DryRun: the API server only tries the request, and no event is written.
+	// DryRun means that the request was a dry run. It has no event.
 	DryRun    bool
 	Namespace string
 	// Pod is the pod of the review as decoded JSON.
@@ -49,21 +49,21 @@ type Event struct {
 	Message string
 	// Refused reports whether the pod was refused.
 	Refused bool
-	// Told reports whether who created the pod was told. It is no event then, unless a
-	// controller created the pod, to whom nobody listens.
-	Told bool
+	// Warned reports whether the pod's creator got the message as a warning. The event is then
+	// written only if the creator is a controller, because controllers discard warnings.
+	Warned bool
 }
 
-// Options are what a [Recorder] works with. All fields are required but Owners.
+// Options configure a [Recorder]. All fields are required but Owners.
 type Options struct {
 	Client   eventsclient.EventsV1Interface
 	Metadata metadata.Interface
 	// Namespace returns the UID of a namespace in the cache.
 	Namespace func(name string) (types.UID, bool)
-	// Owners allows to read the owners of pods, and to write events about them. Without it
-	// every event is on the namespace.
+	// Owners means that the recorder may read the owners of pods. Events are then about the
+	// owner; otherwise they are about the namespace.
 	Owners bool
-	// Explain is the command that explains an object of the cluster, which ends the event. The
+	// Explain returns the command that explains an object, for the end of the message. The
 	// namespace is empty for a Namespace.
 	Explain func(namespace, object string) string
 	Logger  *slog.Logger
@@ -79,7 +79,7 @@ type Recorder struct {
 
 	mu    sync.Mutex
 	rates *lru.Cache // *rate.Limiter by namespace
-	// lastNotes has those that are queued or written within recent.
+	// lastNotes has the notes that were queued or written within recent.
 	lastNotes *cache.LRUExpireCache
 }
 
@@ -97,13 +97,13 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// What becomes of an event that is recorded.
+// Outcomes of recorded events.
 const (
-	outcomeWritten  = "written"  // it is in the cluster, or counted in the series of one that is
-	outcomeWithheld = "withheld" // its namespace has had its share
-	outcomeDropped  = "dropped"  // too many wait
-	outcomeRefuted  = "refuted"  // its namespace does not exist
-	outcomeFailed   = "failed"   // the API server refused it
+	outcomeWritten  = "written"  // the event is in the cluster, or counted in an event series
+	outcomeWithheld = "withheld" // the namespace exceeded its rate
+	outcomeDropped  = "dropped"  // the queue is full
+	outcomeRefuted  = "refuted"  // the namespace does not exist
+	outcomeFailed   = "failed"   // the API server refused the event
 )
 
 // Outcomes returns the values of the label outcome of pillion_events_total.
@@ -121,7 +121,7 @@ func (r *Recorder) Record(e Event) {
 	if e.DryRun || len(e.Namespace) > validation.DNS1123LabelMaxLength || len(validation.IsDNS1123Label(e.Namespace)) > 0 {
 		return
 	}
-	n, ok := noteOf(e)
+	n, ok := newNote(e)
 	switch {
 	case !ok:
 		return
@@ -199,7 +199,7 @@ func (r *Recorder) fail(namespace, code string, err error) {
 	r.options.Logger.Warn("writing an event failed", "namespace", namespace, "reason", code, "error", err)
 }
 
-// sink counts what the API server answers.
+// sink counts the outcomes of writes.
 type sink struct {
 	events.EventSinkImpl
 	r *Recorder

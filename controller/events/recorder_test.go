@@ -199,9 +199,9 @@ func TestADryRunWritesNoEvent(t *testing.T) {
 func TestAWarningThatItsReaderSawIsNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, true)
-		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byhand", Pod: map[string]any{}, Told: true})
-		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "bycontroller", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), Told: true})
-		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byanotherproject", Pod: ownedBy("example.com/v1", "Runner", "web", "x"), Told: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byhand", Pod: map[string]any{}, Warned: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "bycontroller", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), Warned: true})
+		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byanotherproject", Pod: ownedBy("example.com/v1", "Runner", "web", "x"), Warned: true})
 		var got []string
 		for _, e := range w.written(t) {
 			text, _, _ := strings.Cut(e.Note, " ")
@@ -327,7 +327,7 @@ func FuzzAnEventKeepsTheAPIsLimits(f *testing.F) {
 	f.Add(strings.Repeat("ä", 600), strings.Repeat("a.", 126)+"a", "shop")
 	f.Add("\xff\xfe", "", "")
 	f.Fuzz(func(t *testing.T, message, name, uid string) {
-		n, _ := noteOf(Event{Namespace: "shop", Code: reason.Conflict, Message: message, Pod: ownedBy("apps/v1", "ReplicaSet", name, uid)})
+		n, _ := newNote(Event{Namespace: "shop", Code: reason.Conflict, Message: message, Pod: ownedBy("apps/v1", "ReplicaSet", name, uid)})
 		if len(n.message) > maxNote || utf8.ValidString(message) && !utf8.ValidString(n.message) || !strings.HasPrefix(message, n.message) {
 			t.Errorf("the note has %d bytes: %q", len(n.message), n.message)
 		}

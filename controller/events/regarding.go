@@ -19,8 +19,8 @@ func (r *Recorder) regarding(ctx context.Context, n note) (corev1.ObjectReferenc
 		return of, true, nil
 	}
 	uid, ok, err := r.namespace(ctx, n.namespace)
-	// In the events of a namespace: kubectl shows an object's events by the namespace that
-	// the object is in, and a namespace is in none.
+	// The namespace is also the namespace of the reference: kubectl finds the events of an
+	// object in the object's namespace, and a Namespace has none.
 	return corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: n.namespace, Namespace: n.namespace, UID: uid}, ok, err
 }
 

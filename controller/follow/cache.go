@@ -24,30 +24,30 @@ import (
 )
 
 const (
-	// retryPause is the pause after a list or watch that failed. Jitter adds up to as much again, so that
-	// replicas that lost the same API server do not come back in step.
+	// retryPause is the pause after a failed list or watch. Jitter at most doubles it, so that replicas that lost
+	// the same API server do not return at the same moment.
 	retryPause = 400 * time.Millisecond
 	// callTimeout bounds a page of a list, and beginTimeout the time until a watch begins.
 	callTimeout  = 10 * time.Second
 	beginTimeout = 5 * time.Second
 )
 
-// Options are what a [Cache] works with. The fields above Stream are required.
+// Options configure a [Cache]. The fields above Stream are required.
 type Options struct {
 	// Name names the cache in errors, the log and metrics, such as "namespaces".
 	Name string
-	// Example is an object of the type that List and Watch bring.
+	// Example is an object of the type that List and Watch return.
 	Example runtime.Object
 	List    func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	Watch   func(context.Context, metav1.ListOptions) (watch.Interface, error)
 
-	// Stream is the client behind List and Watch, where the API server streams lists, object by object. Nil: lists
-	// come page by page. A streamed list of a CRD that is deleted and made again may never end.
+	// Stream is the client behind List and Watch. If it is set, the API server streams lists, object by object;
+	// otherwise lists are read page by page. A streamed list of a CRD that is deleted and created again may never end.
 	Stream any
-	// Transform turns an object into what the cache has of it. Given its own result, it changes nothing.
+	// Transform converts an object into its form in the cache. It is idempotent.
 	Transform cache.TransformFunc
-	// Changed is called with the key of each object that is new, different or gone, once
-	// the cache has it. It must return soon.
+	// Changed is called with the key of each object that is new, different or gone, after
+	// the cache has been updated. It must return soon.
 	Changed func(key string)
 	// Filled is called once, when the cache has been filled and Changed has been called for
 	// each object. It must return soon.
@@ -58,18 +58,18 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Cache has the objects of one resource. Make one with [New].
+// Cache has the objects of one resource. [New] returns one.
 type Cache struct {
-	o      Options
-	store  cache.Store
-	synced chan struct{}
+	options Options
+	store   cache.Store
+	synced  chan struct{}
 
 	mu sync.Mutex
-	// errors has the last error of each verb that does not work.
+	// errors has the last error of each verb that fails at present.
 	errors map[string]error
-	// listed is when the last read of everything began, and current a time at which the cache had everything.
+	// listed is the beginning of the last complete list. current is the last time at which the cache was complete.
 	listed, current time.Time
-	// unreadable reports whether the log has that the API server cannot be read.
+	// unreadable reports whether the last line in the log is that the API server cannot be read.
 	unreadable bool
 }
 
@@ -81,7 +81,7 @@ func New(o Options) *Cache {
 	if o.Changed == nil {
 		o.Changed = func(string) {}
 	}
-	c := &Cache{o: o, synced: make(chan struct{}), errors: map[string]error{}, current: time.Now()}
+	c := &Cache{options: o, synced: make(chan struct{}), errors: map[string]error{}, current: time.Now()}
 	var options []cache.StoreOption
 	if o.Transform != nil {
 		options = append(options, cache.WithTransformer(o.Transform))
@@ -92,9 +92,9 @@ func New(o Options) *Cache {
 
 // Run keeps the cache up to date until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
-	reflector := cache.NewReflectorWithOptions(&listWatch{&cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}, c.o.Stream},
-		c.o.Example, &observedStore{c.store, c}, cache.ReflectorOptions{
-			Name: c.o.Name, TypeDescription: c.o.Name, Backoff: &wait.Backoff{Duration: retryPause, Jitter: 1},
+	reflector := cache.NewReflectorWithOptions(&listWatch{&cache.ListWatch{ListWithContextFunc: c.list, WatchFuncWithContext: c.watch}, c.options.Stream},
+		c.options.Example, &observedStore{c.store, c}, cache.ReflectorOptions{
+			Name: c.options.Name, TypeDescription: c.options.Name, Backoff: &wait.Backoff{Duration: retryPause, Jitter: 1},
 		})
 	for ctx.Err() == nil {
 		_ = reflector.ListAndWatchWithContext(ctx) // c.observe has the error
@@ -102,19 +102,19 @@ func (c *Cache) Run(ctx context.Context) {
 	}
 }
 
-// listWatch is what the reflector calls.
+// listWatch is the client of the reflector.
 type listWatch struct {
 	*cache.ListWatch
 	client any
 }
 
-// IsWatchListSemanticsUnSupported has the reflector list page by page.
+// IsWatchListSemanticsUnSupported reports whether the reflector lists page by page.
 func (l *listWatch) IsWatchListSemanticsUnSupported() bool {
 	return l.client == nil || watchlist.DoesClientNotSupportWatchListSemantics(l.client)
 }
 
-// list lists for the reflector. Version 0 would be answered from an API server's own cache, however old. Without
-// a version the answer is as new as the request.
+// list lists for the reflector. It drops version 0, for which an API server may answer from an old cache. Without a
+// version, the answer is consistent.
 func (c *Cache) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	if options.ResourceVersion == "0" {
 		options.ResourceVersion = ""
@@ -124,7 +124,7 @@ func (c *Cache) list(ctx context.Context, options metav1.ListOptions) (runtime.O
 	}
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := c.o.List(limited, options)
+	list, err := c.options.List(limited, options)
 	c.observe(ctx, "list", err)
 	return list, err
 }
@@ -133,16 +133,16 @@ func (c *Cache) watch(ctx context.Context, options metav1.ListOptions) (watch.In
 	if options.SendInitialEvents != nil && *options.SendInitialEvents {
 		c.beginList()
 	}
-	w, err := c.begin(ctx, options)
+	w, err := c.beginWatch(ctx, options)
 	c.observe(ctx, "watch", err)
 	return w, err
 }
 
-// begin begins a watch, or gives up.
-func (c *Cache) begin(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+// beginWatch begins a watch. It fails after beginTimeout.
+func (c *Cache) beginWatch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	late := time.AfterFunc(beginTimeout, cancel)
-	w, err := c.o.Watch(ctx, options)
+	w, err := c.options.Watch(ctx, options)
 	switch {
 	case late.Stop() && err == nil:
 		return cancelingWatch{w, cancel}, nil
@@ -153,7 +153,7 @@ func (c *Cache) begin(ctx context.Context, options metav1.ListOptions) (watch.In
 	return nil, cmp.Or(err, fmt.Errorf("the API server did not begin the watch within %s", beginTimeout))
 }
 
-// cancelingWatch is a watch with the context that ends with it.
+// cancelingWatch is a watch that cancels its context when it stops.
 type cancelingWatch struct {
 	watch.Interface
 	cancel context.CancelFunc
@@ -177,7 +177,7 @@ func (c *Cache) observe(ctx context.Context, verb string, err error) {
 		return
 	}
 	if isExpired(err) {
-		return // the reflector reads everything next
+		return // the reflector lists again
 	}
 	c.mu.Lock()
 	if err == nil {
@@ -190,36 +190,36 @@ func (c *Cache) observe(ctx context.Context, verb string, err error) {
 	}
 	c.logState()
 	c.mu.Unlock()
-	if c.o.Answered != nil {
-		c.o.Answered(verb, err)
+	if c.options.Answered != nil {
+		c.options.Answered(verb, err)
 	}
 }
 
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 
-// logState logs whether the API server can be read, where that changed since the cache was filled.
+// logState logs when the API server cannot be read any more, and when it can be read again.
 func (c *Cache) logState() {
 	err := c.err()
 	switch unreadable := err != nil && !apierrors.IsNotFound(err); {
 	case unreadable == c.unreadable || !c.HasSynced():
 	case unreadable:
 		c.unreadable = true
-		c.o.Logger.Warn("the API server cannot be read, so the cache may be old; this replica stays ready and works with it", "cache", c.o.Name, "age", time.Since(c.current).Round(time.Millisecond), "error", err)
+		c.options.Logger.Warn("the API server cannot be read, so the cache may be old; this replica stays ready and works with it", "cache", c.options.Name, "age", time.Since(c.current).Round(time.Millisecond), "error", err)
 	default:
 		c.unreadable = false
-		c.o.Logger.Info("the API server can be read again", "cache", c.o.Name)
+		c.options.Logger.Info("the API server can be read again", "cache", c.options.Name)
 	}
 }
 
-// Failed returns the last error of a verb, list or watch, that does not work at present, and
-// nil if it does: the one may work without the other.
+// Failed returns the last error of a verb, list or watch, and nil if the verb works. One verb may
+// work without the other.
 func (c *Cache) Failed(verb string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.errors[verb]
 }
 
-// Err returns why the API server cannot be read at present, nil if it can.
+// Err returns the reason why the API server cannot be read at present, or nil.
 func (c *Cache) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +232,7 @@ func (c *Cache) err() error { return cmp.Or(c.errors["list"], c.errors["watch"])
 type State struct {
 	// Age is the time since the cache was last known to have everything: since the last event or bookmark.
 	Age time.Duration
-	// Err is why the API server cannot be read, nil if it can, or if it does not know the resource.
+	// Err is the reason why the API server cannot be read. It is nil if the API does not serve the resource.
 	Err error
 }
 
@@ -247,7 +247,7 @@ func (c *Cache) State() State {
 	return s
 }
 
-// HasSynced reports whether the cache has been filled, and Changed called for each object in it.
+// HasSynced reports whether the cache has been filled and Changed has been called for each object.
 func (c *Cache) HasSynced() bool {
 	select {
 	case <-c.synced:
@@ -257,23 +257,23 @@ func (c *Cache) HasSynced() bool {
 	}
 }
 
-// Get returns what the cache has of an object. The caller must not change it.
+// Get returns the cached form of an object. The caller must not change it.
 func (c *Cache) Get(key string) (object any, ok bool) {
-	object, ok, _ = c.store.GetByKey(key) // the store is in memory: no key fails
+	object, ok, _ = c.store.GetByKey(key) // a store in memory returns no error
 	return object, ok
 }
 
-// List returns what the cache has of all objects, in no particular order.
+// List returns the cached forms of all objects, in no particular order.
 func (c *Cache) List() []any { return c.store.List() }
 
-// observedStore is the cache's store, as the reflector fills it.
+// observedStore is the store that the reflector fills. It calls Changed and Filled.
 type observedStore struct {
 	cache.Store
-	c *Cache
+	cache *Cache
 }
 
-// Transformer has the reflector transform objects as they come.
-func (s *observedStore) Transformer() cache.TransformFunc { return s.c.o.Transform }
+// Transformer implements [cache.TransformingStore]: the reflector transforms objects as they arrive.
+func (s *observedStore) Transformer() cache.TransformFunc { return s.cache.options.Transform }
 
 // Add implements [cache.ReflectorStore].
 func (s *observedStore) Add(object any) error { return s.write(object, s.Store.Add) }
@@ -290,18 +290,18 @@ func (s *observedStore) write(object any, write func(any) error) error {
 	}
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object)
 	if err != nil {
-		return fmt.Errorf("finding the key of an object of %s: %w", s.c.o.Name, err)
+		return fmt.Errorf("finding the key of an object of %s: %w", s.cache.options.Name, err)
 	}
-	s.c.o.Changed(key)
+	s.cache.options.Changed(key)
 	return nil
 }
 
 // UpdateResourceVersion implements [cache.ResourceVersionUpdater]. The reflector calls it after each event and
 // each bookmark of a watch.
 func (s *observedStore) UpdateResourceVersion(string) {
-	s.c.mu.Lock()
-	defer s.c.mu.Unlock()
-	s.c.current = time.Now()
+	s.cache.mu.Lock()
+	defer s.cache.mu.Unlock()
+	s.cache.current = time.Now()
 }
 
 // Replace implements [cache.ReflectorStore].
@@ -312,18 +312,18 @@ func (s *observedStore) Replace(objects []any, version string) error {
 	}
 	for key, now := range s.versions() {
 		if was, ok := before[key]; !ok || was != now || now == "" {
-			s.c.o.Changed(key)
+			s.cache.options.Changed(key)
 		}
 		delete(before, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
-		s.c.o.Changed(key)
+		s.cache.options.Changed(key)
 	}
-	s.c.endList()
+	s.cache.endList()
 	return nil
 }
 
-// endList records that a read of everything has ended.
+// endList records the end of a complete list.
 func (c *Cache) endList() {
 	c.mu.Lock()
 	c.current = c.listed
@@ -332,8 +332,8 @@ func (c *Cache) endList() {
 		close(c.synced)
 	}
 	c.mu.Unlock()
-	if first && c.o.Filled != nil {
-		c.o.Filled()
+	if first && c.options.Filled != nil {
+		c.options.Filled()
 	}
 }
 
@@ -341,7 +341,7 @@ func (c *Cache) endList() {
 func (s *observedStore) versions() map[string]string {
 	all := map[string]string{}
 	for _, key := range s.ListKeys() {
-		object, ok := s.c.Get(key)
+		object, ok := s.cache.Get(key)
 		if !ok {
 			continue
 		}

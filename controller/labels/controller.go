@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// writesPerSecond is how many writes begin in a second, and writers how many run at the same time.
+	// writesPerSecond bounds the writes that begin in a second, and writers the concurrent writes.
 	writesPerSecond = 50
 	writers         = 16
-	// writeTimeout bounds one. A server-side apply of a namespace with 130,000 labels, which is
-	// as many as the API takes, lasts 10 s.
+	// writeTimeout bounds a write. A server-side apply of a namespace with 130,000 labels, the most that the
+	// API accepts, lasts 10 s.
 	writeTimeout = 30 * time.Second
-	// readyInterval is how often it is looked whether templates and namespaces are read.
+	// readyInterval is the pause between two checks of Options.Ready.
 	readyInterval = 50 * time.Millisecond
-	// settle is how long after a label is not wanted any more it is taken off. An API server that has just
-	// started can answer for some seconds that there are no SidecarTemplates.
-	settle = 10 * time.Second
-	// firstRetry and lastRetry are the pauses after a write that failed.
+	// settleTime is how long a label must be unwanted before it is removed. An API server that has just started
+	// can answer for some seconds that there are no SidecarTemplates.
+	settleTime = 10 * time.Second
+	// firstRetry and lastRetry are the pauses after a failed write.
 	firstRetry, lastRetry = time.Second, time.Minute
-	// maxFailures is how many writes fail in a row before the namespace is told.
+	// maxFailures is the number of consecutive failures before the namespace gets an event.
 	maxFailures = 3
 
-	// A namespace has a number of writes at once, and one more each minute: somebody may undo them, or replicas
-	// may disagree while one version replaces another. A write that takes labels off counts as several, so that
-	// in doubt a label is on.
+	// A namespace has writesAtOnce writes, and one more each minute: another client may undo them, or replicas
+	// may disagree during an upgrade. A write that removes labels counts as takeOffCost writes, so that Pillion
+	// stops removing labels first.
 	writesAtOnce, takeOffCost = 6, 3
 	writePause                = time.Minute
 )
@@ -50,68 +50,68 @@ type Options struct {
 	Proven func() bool
 	// Templates returns the set in force.
 	Templates func() *templates.Set
-	// Namespaces are those in a cache that are not being deleted. Namespace returns one of them, and never a
-	// stub. Its error is NotFound if there is none.
+	// Namespaces returns the cached namespaces that are not being deleted. Namespace returns one of them, and
+	// never a stub. Its error is NotFound if the cache does not have it.
 	Namespaces func() iter.Seq[Namespace]
 	Namespace  func(ctx context.Context, name string) (Namespace, error)
-	// Ready returns nil while templates and namespaces are read. While it returns an error, nothing is written.
+	// Ready returns nil once templates and namespaces have been read. While it returns an error, nothing is written.
 	Ready func() error
-	// PutOn and TakeOff make changes of one namespace, as those of [Writer] do.
+	// PutOn and TakeOff make changes of one namespace, as the methods of [Writer] do.
 	PutOn, TakeOff func(ctx context.Context, ns Namespace, changes []Change) error
-	// Held is told of a label that API servers go on refusing: a field manager owns it that is neither Pillion
-	// nor, as far as the namespace tells, a hand; or the namespace has no room for it.
-	Held   func(namespace, label string, err error)
-	Logger *slog.Logger
+	// ReportFailure is called for a label whose write API servers refuse repeatedly: another field manager owns
+	// it although the managed fields in the cache do not show that, or the namespace is full.
+	ReportFailure func(namespace, label string, err error)
+	Logger        *slog.Logger
 }
 
-// request is what the loop reconciles: labels to put on in a namespace, or to take off. Without a namespace it stands
-// for all.
+// request is the key of the loop: labels to set in a namespace, or to remove if off is true. An empty namespace means
+// all namespaces.
 type request struct {
 	namespace string
 	off       bool
 }
 
-// Controller writes the labels of namespaces. Make one with [New].
+// Controller writes the labels of namespaces. [New] returns one.
 type Controller struct {
 	options Options
 	loop    *reconcile.Loop[request]
 	limiter *rate.Limiter
 	logged  rate.Sometimes
-	// started: all namespaces have been compared, so that one that is new is a change.
+	// started means that all namespaces have been queued, so that later calls of NamespaceChanged count.
 	started atomic.Bool
 
 	mu sync.Mutex
-	// open has what is to be written, by namespace.
-	open map[string]open
-	// limiters bound the writes of the namespaces that were written.
+	// pending has the changes that are not written yet, by namespace.
+	pending map[string]pendingChanges
+	// limiters bound the writes of each namespace.
 	limiters map[string]*rate.Limiter
-	// failing: no label can be written at present.
+	// failing means that no label can be written at present.
 	failing bool
-	writes  map[outcome]int
+	writes  map[writeResult]int
 }
 
-// open are changes of a namespace that are not written yet.
-type open struct {
+// pendingChanges are changes of a namespace that are not written yet.
+type pendingChanges struct {
 	changes []Change
 	failed  map[string]bool // by label
 }
 
-// outcome is what is counted of writes.
-type outcome struct{ label, outcome string }
+// writeResult has the label values of the metric of writes.
+type writeResult struct{ label, outcome string }
 
 // New returns a controller that does nothing until [Controller.Run] runs.
 func New(o Options) *Controller {
 	return &Controller{
 		options: o, loop: reconcile.NewLoop[request](firstRetry, lastRetry),
 		limiter: rate.NewLimiter(writesPerSecond, writers), logged: rate.Sometimes{First: 10, Interval: 10 * time.Second},
-		open: map[string]open{}, limiters: map[string]*rate.Limiter{}, writes: map[outcome]int{},
+		pending: map[string]pendingChanges{}, limiters: map[string]*rate.Limiter{}, writes: map[writeResult]int{},
 	}
 }
 
-// Changed has all namespaces compared: the set in force is another one. It does not wait.
+// Changed queues all namespaces. Call it after the set in force has changed. It does not wait.
 func (c *Controller) Changed() { c.loop.Add(request{}) }
 
-// NamespaceChanged has a namespace compared that is new, different or gone. It does not wait.
+// NamespaceChanged queues a namespace that is new, different or gone. It does not wait.
 func (c *Controller) NamespaceChanged(name string) {
 	if c.started.Load() {
 		c.loop.Add(request{namespace: name})
@@ -133,7 +133,7 @@ func (c *Controller) reconcile(ctx context.Context, r request) (time.Duration, e
 	case !waiting.UntilReady(ctx, readyInterval, c.options.Ready):
 		return reconcile.Never, nil
 	case r.namespace == "":
-		c.all()
+		c.addAll()
 		return reconcile.Never, nil
 	}
 	_, changes, err := c.compare(ctx, r)
@@ -153,9 +153,9 @@ func (c *Controller) reconcile(ctx context.Context, r request) (time.Duration, e
 	return reconcile.Never, c.write(ctx, r, ns, changes)
 }
 
-// all adds the namespaces that have something to write. They come one after the other, so that a namespace that
-// changes meanwhile does not wait.
-func (c *Controller) all() {
+// addAll queues the namespaces with changes, spread over time, so that a namespace that changes meanwhile does not
+// wait behind them.
+func (c *Controller) addAll() {
 	c.mu.Lock()
 	for name, l := range c.limiters {
 		if l.Tokens() >= writesAtOnce {
@@ -173,26 +173,27 @@ func (c *Controller) all() {
 	}
 }
 
-// observe returns the changes of a namespace, and records that they are open.
+// observe returns the changes of a namespace, and records them as pending.
 func (c *Controller) observe(ns Namespace) []Change {
 	changes := c.options.Rules.Changes(c.options.Templates(), c.options.Proven(), ns)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(changes) == 0 {
-		delete(c.open, ns.Name)
+		delete(c.pending, ns.Name)
 	} else {
-		c.open[ns.Name] = open{changes, c.open[ns.Name].failed}
+		c.pending[ns.Name] = pendingChanges{changes, c.pending[ns.Name].failed}
 	}
 	return changes
 }
 
-// compare returns the changes that a key is for. Labels that are not wanted come again once that has settled.
+// compare returns the changes of a request. If labels have to be removed, it queues a request for that after
+// settleTime.
 func (c *Controller) compare(ctx context.Context, r request) (Namespace, []Change, error) {
 	ns, err := c.options.Namespace(ctx, r.namespace)
 	if apierrors.IsNotFound(err) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.open, r.namespace)
+		delete(c.pending, r.namespace)
 		delete(c.limiters, r.namespace)
 		return ns, nil, nil
 	}
@@ -207,12 +208,12 @@ func (c *Controller) compare(ctx context.Context, r request) (Namespace, []Chang
 		}
 	}
 	if off && !r.off {
-		c.loop.AddAfter(request{r.namespace, true}, settle)
+		c.loop.AddAfter(request{r.namespace, true}, settleTime)
 	}
 	return ns, changes, nil
 }
 
-// allow counts a write of a namespace, or returns how long it has to wait.
+// allow counts a write of a namespace and returns 0, or returns how long the write has to wait.
 func (c *Controller) allow(r request) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,10 +234,10 @@ func (c *Controller) allow(r request) time.Duration {
 	return wait
 }
 
-// write makes changes of one namespace. Where somebody holds one of the labels, the others are written alone.
+// write makes changes of one namespace. If another manager owns one of the labels, it writes each label alone.
 func (c *Controller) write(ctx context.Context, r request, ns Namespace, changes []Change) error {
 	err := c.writeOnce(ctx, r, ns, changes)
-	if !isHeld(err) || len(changes) == 1 {
+	if !isOwnerConflict(err) || len(changes) == 1 {
 		return err
 	}
 	for _, change := range changes {
@@ -256,9 +257,9 @@ func (c *Controller) writeOnce(ctx context.Context, r request, ns Namespace, cha
 	switch {
 	case ctx.Err() != nil, apierrors.IsNotFound(err):
 		return nil
-	case apierrors.IsConflict(err) && !isHeld(err):
-		return err // the namespace changed, of which the cache hears soon
-	case isHeld(err) && len(changes) > 1:
+	case apierrors.IsConflict(err) && !isOwnerConflict(err):
+		return err // the namespace changed, and the cache gets the new version soon
+	case isOwnerConflict(err) && len(changes) > 1:
 		return err
 	}
 	c.record(ns.Name, changes, err)
@@ -272,36 +273,36 @@ func (c *Controller) writeOnce(ctx context.Context, r request, ns Namespace, cha
 func (c *Controller) record(namespace string, changes []Change, err error) {
 	result := "written"
 	switch {
-	case isHeld(err):
+	case isOwnerConflict(err):
 		result = "conflict"
 	case err != nil:
 		result = "failed"
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := open{c.open[namespace].changes, map[string]bool{}}
-	for label, failed := range c.open[namespace].failed {
+	of := pendingChanges{c.pending[namespace].changes, map[string]bool{}}
+	for label, failed := range c.pending[namespace].failed {
 		of.failed[label] = failed
 	}
 	for _, change := range changes {
-		c.writes[outcome{change.Key, result}]++
+		c.writes[writeResult{change.Key, result}]++
 		of.failed[change.Key] = err != nil
 	}
-	if _, there := c.open[namespace]; there {
-		c.open[namespace] = of
+	if _, there := c.pending[namespace]; there {
+		c.pending[namespace] = of
 	}
 	if err == nil && c.failing {
 		c.failing = false
 		c.options.Logger.Info("labels of namespaces can be written again")
-		c.Changed() // nobody waits for the end of a pause
+		c.Changed() // retry all namespaces now
 	}
 }
 
-// report logs why a write failed. It tells the namespace if the write goes on failing for a reason that is the
+// report logs why a write failed. It calls ReportFailure if the write fails repeatedly for a reason that is the
 // namespace's own.
 func (c *Controller) report(r request, changes []Change, err error) {
 	failures := c.loop.Failures(r)
-	if why := everybodys(err); why != "" {
+	if why := clusterWideCause(err); why != "" {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !c.failing {
@@ -310,13 +311,13 @@ func (c *Controller) report(r request, changes []Change, err error) {
 		}
 		return
 	}
-	// A conflict may be a hand of which the cache has yet to hear.
-	if isHeld(err) && failures < 2 || !isHeld(err) && failures < maxFailures {
+	// The cache may not have the new owner yet after a first conflict.
+	if isOwnerConflict(err) && failures < 2 || !isOwnerConflict(err) && failures < maxFailures {
 		return
 	}
 	for _, change := range changes {
-		c.options.Held(r.namespace, change.Key, err)
-		if isHeld(err) || failures == maxFailures {
+		c.options.ReportFailure(r.namespace, change.Key, err)
+		if isOwnerConflict(err) || failures == maxFailures {
 			c.logged.Do(func() {
 				c.options.Logger.Error("writing a label of a namespace failed; it is tried again", "namespace", r.namespace, "label", change.Key, "error", err)
 			})
@@ -324,17 +325,17 @@ func (c *Controller) report(r request, changes []Change, err error) {
 	}
 }
 
-// everybodys returns why no namespace can be written, or nothing if the error is about one namespace.
-func everybodys(err error) string {
+// clusterWideCause returns the reason why no namespace can be written, or "" if the error is about one namespace.
+func clusterWideCause(err error) string {
 	var answer apierrors.APIStatus
 	switch {
-	case rights.Lacks(err): // a policy or a webhook refuses one namespace, RBAC all
+	case rights.IsMissing(err): // RBAC refuses all namespaces; a policy or a webhook may refuse one
 		return fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
 			"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
 			"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Sprintf("the API server does not accept Pillion's token: %v; for the cause run: pillion check", err)
-	// A write that takes too long may do so for the size of its namespace.
+	// A deadline may be due to the size of one namespace.
 	case !errors.As(err, &answer) && !errors.Is(err, context.DeadlineExceeded):
 		return err.Error()
 	}

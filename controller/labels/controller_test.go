@@ -193,7 +193,7 @@ func (w *world) start(t *testing.T, set *templates.Set, ready error) *replica {
 		Proven:    func() bool { return false },
 		Templates: func() *templates.Set { r.mu.Lock(); defer r.mu.Unlock(); return r.set },
 		Ready:     func() error { r.mu.Lock(); defer r.mu.Unlock(); return r.ready },
-		Held: func(namespace, label string, _ error) {
+		ReportFailure: func(namespace, label string, _ error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.held = append(r.held, namespace+" "+label)
@@ -251,7 +251,7 @@ func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *t
 			t.Errorf("the namespaces are %v", w.List())
 		}
 		r.serve(none)
-		pass(settle - time.Second)
+		pass(settleTime - time.Second)
 		if w.labelled() != 2 {
 			t.Error("the label is taken off before it is sure that nothing wants it")
 		}
@@ -279,7 +279,7 @@ func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
 		// What is read first may not be all: an API server that has just started says that
 		// there are no SidecarTemplates.
 		r.serve(none)
-		pass(settle / 2)
+		pass(settleTime / 2)
 		r.serve(required(t, "payments"))
 		pass(time.Hour)
 		if w.tried() != 0 || w.labelled() != 1 {
@@ -315,7 +315,7 @@ func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
 			labels["team"] = "web"
 			return labels
 		})
-		pass(settle + takeOffCost*writePause)
+		pass(settleTime + takeOffCost*writePause)
 		if w.labelled() != 0 {
 			t.Error("the label stays where nothing wants it any more")
 		}
@@ -511,7 +511,7 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 			w.mu.Lock()
 			w.refuse = nil
 			w.mu.Unlock()
-			pass(2*writesAtOnce*writePause + settle)
+			pass(2*writesAtOnce*writePause + settleTime)
 			for _, ns := range w.List() {
 				if left := (Rules{}).Changes(replicas[0].set, false, ns); len(left) > 0 {
 					t.Fatalf("the namespace %s with the labels %v still wants %v", ns.Name, ns.Labels, left)
@@ -537,7 +537,7 @@ func TestTheLabelsOfANamespaceAreWrittenTogether(t *testing.T) {
 			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
 		}
 		r.serve(none)
-		pass(settle + time.Second)
+		pass(settleTime + time.Second)
 		if ns, _ := w.Get(t.Context(), "shop"); ns.Labels[label] != "" || ns.Labels[injection] != "enabled" || w.tried() != 2 {
 			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
 		}

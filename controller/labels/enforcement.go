@@ -11,19 +11,19 @@ type Enforcement string
 
 // The choices.
 const (
-	// EnforceRequired: namespaces that a required template selects.
+	// EnforceRequired enforces the namespaces that a required template selects.
 	EnforceRequired Enforcement = "Required"
-	// EnforceAsked: those, and namespaces that ask by their annotation.
+	// EnforceAsked also enforces the namespaces whose annotation requests sidecars.
 	EnforceAsked Enforcement = "Asked"
-	// EnforceNone: none.
+	// EnforceNone enforces no namespace.
 	EnforceNone Enforcement = "None"
 )
 
 // Enforcements are the choices.
 var Enforcements = []string{string(EnforceRequired), string(EnforceAsked), string(EnforceNone)}
 
-// Includes reports whether a namespace may be enforced in which this asks for sidecars.
-func (e Enforcement) Includes(by Asker) bool {
+// Includes reports whether a namespace with this requester may be enforced.
+func (e Enforcement) Includes(by Requester) bool {
 	switch e {
 	case EnforceNone:
 		return false
@@ -34,27 +34,29 @@ func (e Enforcement) Includes(by Asker) bool {
 	}
 }
 
-// Asker is what asks for sidecars in a namespace, besides single pods.
-type Asker int
+// Requester is the source of a namespace's request for sidecars. Requests of single pods do not
+// count.
+type Requester int
 
-// The askers. Of several, the last one here counts.
+// The requesters, in ascending order of precedence.
 const (
-	Nothing Asker = iota
-	// OtherMatch is the match of a template that is not required, RequiredMatch that of one
-	// that is.
+	Nothing Requester = iota
+	// OtherMatch is the match of a template that is not required.
 	OtherMatch
+	// Annotation is the annotation of the namespace.
 	Annotation
+	// RequiredMatch is the match of a required template.
 	RequiredMatch
 )
 
-// AskedBy returns what asks for sidecars in a namespace.
-func AskedBy(set *templates.Set, ns templates.Namespace) Asker {
+// FindRequester returns the requester of a namespace.
+func FindRequester(set *templates.Set, ns templates.Namespace) Requester {
 	value, there := ns.Annotations[v1alpha1.InjectKey]
 	ask, err := policy.ParseAnnotation(value, there, policy.Namespace)
 	switch {
 	case set.VerifiedIn(ns):
 		return RequiredMatch
-	case err != nil, ask.Mode != policy.Out && ask.Mode != policy.Absent: // of a mistake a pod is told
+	case err != nil, ask.Mode != policy.Out && ask.Mode != policy.Absent: // pods get the error of a malformed annotation
 		return Annotation
 	case ask.Mode != policy.Out && set.MatchedIn(ns):
 		return OtherMatch

@@ -23,7 +23,7 @@ func (c *Controller) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lacking, failing := map[string]int{}, map[string]int{}
-	for _, of := range c.open {
+	for _, of := range c.pending {
 		for _, change := range of.changes {
 			if !change.TakesOff() {
 				lacking[change.Key]++

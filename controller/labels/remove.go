@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// removers is how many namespaces a [Remover] writes at the same time.
+	// removers bounds the concurrent writes of a [Remover].
 	removers = 16
-	// removeTries bounds the tries for one namespace that others write, too.
+	// removeTries bounds the tries for one namespace.
 	removeTries = 5
 )
 
-// Remover takes Pillion's labels off namespaces. pillion.dev/required is Pillion's, whoever wrote it.
-// pillion.dev/injection is Pillion's where nobody else owns it: a value that Pillion's webhook put into
-// somebody's write has no owner, because managed fields do not show what webhooks do. A value that
-// somebody else owns was set by hand, and stays.
+// Remover removes Pillion's labels from namespaces. pillion.dev/required is always Pillion's.
+// pillion.dev/injection is Pillion's unless another manager owns it: a value that Pillion's webhook set
+// in another client's write has no owner, because managed fields do not show changes by webhooks. A
+// value with another owner was set by hand, and stays.
 type Remover struct {
 	// Namespaces needs the verbs list, get and patch.
 	Namespaces metadata.ResourceInterface
-	// DryRun: nothing is written.
+	// DryRun means that Remove writes nothing.
 	DryRun bool
 }
 
-// Remove takes the labels off every namespace. It returns the keys of the labels that it took off,
-// by namespace, and every error.
+// Remove removes the labels from every namespace. It returns the keys of the removed labels, by
+// namespace, and every error.
 func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
 	removed := map[string][]string{}
 	var failed error
@@ -51,13 +51,13 @@ func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
 		err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: key}, func(object runtime.Object) error {
 			ns, ok := object.(*metav1.PartialObjectMetadata)
 			mu.Lock()
-			known := ok && removed[ns.Name] != nil // by the other label
+			done := ok && removed[ns.Name] != nil // in the list of the other label
 			mu.Unlock()
-			if !ok || known {
+			if !ok || done {
 				return nil
 			}
 			group.Go(func() error {
-				keys, err := r.one(ctx, ns)
+				keys, err := r.removeFrom(ctx, ns)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -77,11 +77,11 @@ func (r Remover) Remove(ctx context.Context) (map[string][]string, error) {
 	return removed, failed
 }
 
-// one takes Pillion's labels off a namespace, and returns their keys. A write is for the version
-// that was read: a hand that is faster wins.
-func (r Remover) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (keys []string, err error) {
+// removeFrom removes Pillion's labels from a namespace, and returns their keys. The write requires
+// the version that was read, so that a value set by hand meanwhile stays.
+func (r Remover) removeFrom(ctx context.Context, ns *metav1.PartialObjectMetadata) (keys []string, err error) {
 	for range removeTries {
-		keys = Ours(ns)
+		keys = PillionsKeys(ns)
 		if len(keys) == 0 || r.DryRun {
 			return keys, nil
 		}
@@ -109,8 +109,8 @@ func (r Remover) one(ctx context.Context, ns *metav1.PartialObjectMetadata) (key
 	return nil, err
 }
 
-// Ours returns the keys of the labels of a namespace that Pillion set.
-func Ours(ns metav1.Object) []string {
+// PillionsKeys returns the keys of the labels of a namespace that Pillion set.
+func PillionsKeys(ns metav1.Object) []string {
 	var keys []string
 	injection, required := v1alpha1.InjectionLabel, v1alpha1.RequiredLabel
 	if value, ok := ns.GetLabels()[injection]; ok && value != v1alpha1.InjectionDisabled && len(ByHand(ns, []string{injection})) == 0 {

@@ -34,7 +34,7 @@ func TestLabelsThatAHandSetStayAndAllOthersOfPillionGo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Ours(&metav1.ObjectMeta{Labels: test.labels, ManagedFields: test.managed}); !slices.Equal(got, test.want) {
+			if got := PillionsKeys(&metav1.ObjectMeta{Labels: test.labels, ManagedFields: test.managed}); !slices.Equal(got, test.want) {
 				t.Errorf("Pillion's labels are %q, want %q", got, test.want)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Namespace is a namespace as far as its labels are decided by it.
+// Namespace has the fields of a namespace that decide its labels.
 type Namespace struct {
 	// Namespace has an empty name if the API server has yet to generate the name.
 	templates.Namespace
@@ -15,30 +15,29 @@ type Namespace struct {
 	ResourceVersion string
 	// ByHand has the keys of labels that a field manager other than Pillion's owns.
 	ByHand []string
-	// Stub: the labels and annotations are not all that the namespace has.
+	// Stub means that the labels and annotations are incomplete.
 	Stub bool
-	// Forged has the keys of labels that somebody wrote under Pillion's name, as
-	// [InPillionsName] finds them. A namespace of the cache has none.
+	// Forged has the keys of labels that another client wrote under Pillion's name, as
+	// [FindForgedEntry] finds them. It is empty for a cached namespace.
 	Forged []string
 }
 
-// Rules say which labels namespaces are to have.
+// Rules decide the labels of namespaces.
 type Rules struct {
 	// Excluded are the namespaces that get no label.
 	Excluded []string
-	// Enforcement says which namespaces become enforced. Default: [EnforceRequired].
+	// Enforcement chooses the namespaces that become enforced. Default: [EnforceRequired].
 	Enforcement Enforcement
 }
 
 // Change is a label that has to change.
 type Change struct {
 	Key string
-	// Value is the value to set. The label is taken off where it is empty. From is the value
-	// that the label has.
+	// Value is the value to set. An empty Value removes the label. From is the present value.
 	Value, From string
 }
 
-// TakesOff reports whether the label is taken off.
+// TakesOff reports whether the change removes the label.
 func (c Change) TakesOff() bool { return c.Value == "" }
 
 // Keys returns the keys of the managed labels.
@@ -46,9 +45,9 @@ func (r Rules) Keys() []string {
 	return []string{v1alpha1.InjectionLabel, v1alpha1.RequiredLabel}
 }
 
-// Changes returns the labels of a namespace that are not what they should be. A value of the
-// injection label that somebody set by hand stays. Nobody can set the required label to
-// anything else. Proven: Pillion has proven that it works, so namespaces may become enforced.
+// Changes returns the labels of a namespace whose values have to change. A value of the
+// injection label that was set by hand stays. Any other value of the required label is
+// replaced. proven means that namespaces may become enforced.
 func (r Rules) Changes(set *templates.Set, proven bool, ns Namespace) []Change {
 	if slices.Contains(r.Excluded, ns.Name) {
 		return nil
@@ -71,12 +70,12 @@ func (r Rules) Changes(set *templates.Set, proven bool, ns Namespace) []Change {
 	return changes
 }
 
-// injection returns the value that the injection label of a namespace should have, "" for none:
-// enabled, or enforced, where the namespace's annotation asks, or a template selects it.
+// injection returns the value that the injection label of a namespace should have: enabled or
+// enforced if the namespace's annotation requests sidecars or a template selects it, else "".
 func (r Rules) injection(set *templates.Set, proven bool, ns Namespace) string {
-	has, by := ns.Labels[v1alpha1.InjectionLabel], AskedBy(set.In(ns.Name), ns.Namespace)
+	has, by := ns.Labels[v1alpha1.InjectionLabel], FindRequester(set.In(ns.Name), ns.Namespace)
 	switch {
-	case has == v1alpha1.InjectionDisabled: // only hands set it
+	case has == v1alpha1.InjectionDisabled: // only set by hand
 		return has
 	case by == Nothing:
 		return ""
@@ -87,15 +86,14 @@ func (r Rules) injection(set *templates.Set, proven bool, ns Namespace) string {
 	}
 }
 
-// InWrite returns the labels that have to change in a write of a namespace. Before is the
-// namespace before an update, and empty where the write creates it. A label is put on where it is
-// wanted, and never taken off: another replica may have a template that this one lacks. The
-// controller takes labels off, after a while.
+// ChangesInWrite returns the labels to set in a write of a namespace. before is the namespace
+// before an update, and empty if the write creates it. ChangesInWrite removes no label, because
+// another replica may have a template that this one lacks. The controller removes labels later.
 //
-// The injection label becomes enabled, and no more: a right to write a namespace is no right to
-// enforce. But a write that takes off what Pillion enforced gets it back. With enabled, pods would
-// be created without their sidecars while Pillion is away.
-func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []Change {
+// The injection label becomes enabled only: the right to write a namespace is not the right to
+// enforce it. But if a write removes the value enforced that Pillion set, it gets that value again.
+// With enabled, pods would be created without their sidecars while Pillion is away.
+func (r Rules) ChangesInWrite(set *templates.Set, proven bool, ns, before Namespace) []Change {
 	var changes []Change
 	for _, c := range r.Changes(set, proven, ns) {
 		if c.TakesOff() {
@@ -107,7 +105,7 @@ func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []
 			}
 			ours := !slices.Contains(before.ByHand, c.Key) && !slices.Contains(before.Forged, c.Key)
 			c.Value = v1alpha1.InjectionEnabled
-			if ours && before.Labels[c.Key] == v1alpha1.InjectionEnforced && r.Enforcement.Includes(AskedBy(set.In(ns.Name), ns.Namespace)) {
+			if ours && before.Labels[c.Key] == v1alpha1.InjectionEnforced && r.Enforcement.Includes(FindRequester(set.In(ns.Name), ns.Namespace)) {
 				c.Value = v1alpha1.InjectionEnforced
 			}
 		}
@@ -116,8 +114,7 @@ func (r Rules) InWrite(set *templates.Set, proven bool, ns, before Namespace) []
 	return changes
 }
 
-// Applied returns the labels that Pillion owns after the changes that put labels on, as one server-side apply
-// sets them.
+// Applied returns all labels that Pillion owns after the changes, for one server-side apply.
 func (r Rules) Applied(ns Namespace, changes []Change) map[string]string {
 	labels := map[string]string{}
 	for _, key := range r.Keys() {

@@ -181,12 +181,12 @@ func TestAChangeSettlesANamespace(t *testing.T) {
 		if left := rules.Changes(set, proven, apply(ns, rules.Changes(set, proven, ns))); len(left) != 0 {
 			t.Fatalf("after its changes a namespace with the labels %v still wants %v", ns.Labels, left)
 		}
-		inWrite := rules.InWrite(set, proven, ns, Namespace{})
+		inWrite := rules.ChangesInWrite(set, proven, ns, Namespace{})
 		if slices.ContainsFunc(inWrite, Change.TakesOff) {
 			t.Fatalf("a write takes a label off: %v", inWrite)
 		}
 		after := apply(ns, inWrite)
-		if again := rules.InWrite(set, proven, after, ns); len(again) != 0 {
+		if again := rules.ChangesInWrite(set, proven, after, ns); len(again) != 0 {
 			t.Fatalf("a write that was corrected is corrected again: %v", again)
 		}
 		for _, c := range rules.Changes(set, proven, after) {
@@ -291,7 +291,7 @@ func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {
 		if wanted := rules.injection(set, c.when.proven, c.ns); wanted != "" && c.ns.Labels[injection] == "" && c.ns.ByHand == nil {
 			wantInWrite = "enabled"
 		}
-		if got := said(of(injection, rules.InWrite(set, c.when.proven, c.ns, Namespace{}))); got != wantInWrite {
+		if got := said(of(injection, rules.ChangesInWrite(set, c.when.proven, c.ns, Namespace{}))); got != wantInWrite {
 			t.Errorf("%s, in a write: %q, want %q", why, got, wantInWrite)
 		}
 	}
@@ -330,7 +330,7 @@ func TestAWriteThatDropsWhatPillionEnforcedGetsItBack(t *testing.T) {
 		"not there before":                             {asks(), Namespace{}, EnforceAsked, "enabled"},
 	} {
 		for _, proven := range []bool{false, true} {
-			if got := said((Rules{Enforcement: c.enforcement}).InWrite(set, proven, c.ns, c.before)); got != c.want {
+			if got := said((Rules{Enforcement: c.enforcement}).ChangesInWrite(set, proven, c.ns, c.before)); got != c.want {
 				t.Errorf("%s, proven %t: %q, want %q", why, proven, got, c.want)
 			}
 		}
@@ -392,7 +392,7 @@ func TestWhoTakesPillionsNameIsNotPillion(t *testing.T) {
 		if got := len(ByHand(ns, []string{injection})) > 0; got != c.hand {
 			t.Errorf("%s: set by hand: %t, want %t", why, got, c.hand)
 		}
-		if _, got := InPillionsName(ns, injection); got != c.forged {
+		if _, got := FindForgedEntry(ns, injection); got != c.forged {
 			t.Errorf("%s: in Pillion's name: %t, want %t", why, got, c.forged)
 		}
 	}

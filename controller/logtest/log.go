@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// Log keeps what is written to it. The zero Log is empty and ready for use, by any number of
-// goroutines.
+// Log is a buffer for the log of a test. The zero Log is empty. It is safe for concurrent use.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

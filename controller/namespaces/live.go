@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// maxReads is how many namespaces are read at the same time, and readsPerSecond how many reads begin in a
-	// second, after a burst of readsAtOnce: everybody who reaches the webhook's port can name namespaces that do
-	// not exist.
+	// maxReads bounds the concurrent reads, and readsPerSecond the reads that begin in a second, after a burst of
+	// readsAtOnce: every client that reaches the webhook's port can name namespaces that do not exist.
 	maxReads       = 8
 	readsPerSecond = 50
 	readsAtOnce    = 100
-	// maxStubReads is how many namespaces are read at the same time of which the cache has stubs. Each takes
-	// megabytes, and waits for its turn: its namespace exists.
+	// maxStubReads bounds the concurrent reads of namespaces with a stub in the cache. Such a namespace needs
+	// megabytes. It exists, so its read waits for a slot instead of failing.
 	maxStubReads = 2
 	readTimeout  = 2 * time.Second
 	stubTimeout  = 8 * time.Second
 )
 
-// live reads namespaces from the API server. Reads of stubs take nothing from other reads.
+// live reads namespaces from the API server. Reads of stubs have slots of their own.
 type live struct {
 	client  metadata.Interface
 	reads   singleflight.Group
@@ -40,8 +39,8 @@ func newLive(client metadata.Interface) *live {
 	return &live{client: client, slots: semaphore.NewWeighted(maxReads), limiter: rate.NewLimiter(readsPerSecond, readsAtOnce), stubs: semaphore.NewWeighted(maxStubReads)}
 }
 
-// get returns a namespace as the API server has it. All who ask at the same time share a read. A read that had
-// begun before the caller asked proves nothing if it does not agree: then get shares the next one.
+// get reads a namespace. Concurrent callers share a read. If agrees returns false for the result of a read that
+// began before the call, get shares the next read.
 func (l *live) get(ctx context.Context, name string, stub bool, agrees func(*metav1.PartialObjectMetadata) bool) (*metav1.PartialObjectMetadata, error) {
 	var ns *metav1.PartialObjectMetadata
 	for range 2 {
@@ -60,7 +59,7 @@ func (l *live) get(ctx context.Context, name string, stub bool, agrees func(*met
 	return ns, nil
 }
 
-// read reads a namespace within the bounds. The read is not any one caller's: it goes on without them.
+// read reads a namespace within the bounds. It has a context of its own, because several callers share it.
 func (l *live) read(name string, stub bool) (*metav1.PartialObjectMetadata, error) {
 	timeout := readTimeout
 	if stub {
@@ -86,5 +85,5 @@ func (l *live) read(name string, stub bool) (*metav1.PartialObjectMetadata, erro
 }
 
 func tooMany(name string) error {
-	return apierrors.NewTooManyRequests(fmt.Sprintf("namespace %q is not in the cache as it is now, and as many namespaces are being read as may be", name), 1)
+	return apierrors.NewTooManyRequests(fmt.Sprintf("the cache has no current version of namespace %q, and too many namespaces are being read from the API server", name), 1)
 }

@@ -12,25 +12,24 @@ import (
 )
 
 const (
-	// maxBytes is how many bytes of labels and annotations a namespace in the cache has. Of a larger one the
-	// cache has a stub.
+	// maxBytes bounds the labels and annotations of a cached namespace. For a larger one, the cache has a stub.
 	maxBytes = 16 << 10
-	// maxAskBytes is how long the inject annotation of a stub may be.
+	// maxAskBytes bounds the inject annotation of a stub.
 	maxAskBytes = 4 << 10
 )
 
-// namespace is what the cache has of a namespace: its metadata without managed fields.
+// namespace is the metadata of a namespace without managed fields.
 type namespace struct {
 	metav1.ObjectMeta
 	// byHand has the keys of Pillion's labels that another field manager owns. It is nearly always nil.
 	byHand []string
-	// stub: the metadata are Pillion's own labels and what the namespace asks for.
+	// stub means that the metadata are only Pillion's labels and the inject annotation.
 	stub bool
 }
 
-// newNamespace returns what the cache has of a namespace.
+// newNamespace returns the cached form of a namespace.
 func newNamespace(ns *metav1.PartialObjectMetadata) *namespace {
-	n := newWhole(ns)
+	n := newFullNamespace(ns)
 	if size(n.Labels)+size(n.Annotations) <= maxBytes {
 		return n
 	}
@@ -41,9 +40,9 @@ func newNamespace(ns *metav1.PartialObjectMetadata) *namespace {
 	return n
 }
 
-// newWhole returns a namespace without managed fields, and without the annotation in which kubectl apply has the
-// whole object once more.
-func newWhole(ns *metav1.PartialObjectMetadata) *namespace {
+// newFullNamespace returns a namespace without managed fields, and without kubectl's annotation with the last applied
+// object.
+func newFullNamespace(ns *metav1.PartialObjectMetadata) *namespace {
 	n := &namespace{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: ns.Name, UID: ns.UID, ResourceVersion: ns.ResourceVersion, DeletionTimestamp: ns.DeletionTimestamp,
@@ -63,11 +62,11 @@ func size(m map[string]string) int {
 	return n
 }
 
-// Namespace returns the namespace as templates see it. Nobody may change it.
+// Namespace returns the namespace as templates see it. The caller must not change it.
 func (n *namespace) Namespace() templates.Namespace {
 	return templates.Namespace{Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 }
 
-func (n *namespace) labelled() labels.Namespace {
+func (n *namespace) withOwners() labels.Namespace {
 	return labels.Namespace{Namespace: n.Namespace(), ResourceVersion: n.ResourceVersion, ByHand: n.byHand, Stub: n.stub}
 }

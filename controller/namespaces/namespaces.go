@@ -21,7 +21,7 @@ import (
 
 var resource = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// maxPage is how many namespaces a page of a list has: with managed fields, one can have 3 MB.
+// maxPage is the number of namespaces in a page of a list: with managed fields, a namespace can have 3 MB.
 const maxPage = 50
 
 // Options are what [New] needs. All fields are required.
@@ -85,36 +85,36 @@ func (i *Informer) Ready() error {
 // State returns how current the cache is.
 func (i *Informer) State() follow.State { return i.cache.State() }
 
-// Get returns a namespace. It reads the namespace live if the cache has none or only a stub, or one that does
-// not agree with what the caller knows. What a live read brings counts even if it does not agree: the read
-// began after the caller asked.
+// Get returns a namespace. It reads the namespace live if the cache does not have it, if it has only a stub, or if
+// agrees returns false for it. The result of a live read is returned even if agrees returns false: the read began
+// after the call.
 //
 // The error is NotFound if the namespace does not exist, and TooManyRequests if too many namespaces are being
-// read. Beside any other error than NotFound is what the cache has, if it is no stub.
+// read. With any error but NotFound, Get also returns the cached namespace, unless it is a stub.
 func (i *Informer) Get(ctx context.Context, name string, agrees func(templates.Namespace) bool) (templates.Namespace, error) {
 	cached, ok := i.get(name)
 	if ok && !cached.stub && agrees(cached.Namespace()) {
 		return cached.Namespace(), nil
 	}
-	ns, err := i.live.get(ctx, name, ok && cached.stub, func(ns *metav1.PartialObjectMetadata) bool { return agrees(newWhole(ns).Namespace()) })
+	ns, err := i.live.get(ctx, name, ok && cached.stub, func(ns *metav1.PartialObjectMetadata) bool { return agrees(newFullNamespace(ns).Namespace()) })
 	switch {
 	case err == nil:
-		return newWhole(ns).Namespace(), nil
+		return newFullNamespace(ns).Namespace(), nil
 	case !ok || cached.stub || apierrors.IsNotFound(err):
 		return templates.Namespace{}, fmt.Errorf("reading namespace %q: %w", name, err)
 	}
 	return cached.Namespace(), fmt.Errorf("reading namespace %q: %w", name, err)
 }
 
-// Labelled returns a namespace with what controller/labels needs to know of it. It reads a namespace live of
-// which the cache has a stub. The error is NotFound if the namespace is not in the cache, or is being deleted.
-func (i *Informer) Labelled(ctx context.Context, name string) (labels.Namespace, error) {
+// GetWithOwners returns a namespace with the owners of its labels. It reads the namespace live if the cache has only
+// a stub. The error is NotFound if the namespace is not in the cache, or is being deleted.
+func (i *Informer) GetWithOwners(ctx context.Context, name string) (labels.Namespace, error) {
 	cached, ok := i.get(name)
 	switch {
 	case !ok || cached.DeletionTimestamp != nil:
 		return labels.Namespace{}, apierrors.NewNotFound(resource.GroupResource(), name)
 	case !cached.stub:
-		return cached.labelled(), nil
+		return cached.withOwners(), nil
 	}
 	ns, err := i.live.get(ctx, name, true, func(*metav1.PartialObjectMetadata) bool { return true })
 	switch {
@@ -123,7 +123,7 @@ func (i *Informer) Labelled(ctx context.Context, name string) (labels.Namespace,
 	case ns.DeletionTimestamp != nil:
 		return labels.Namespace{}, apierrors.NewNotFound(resource.GroupResource(), name)
 	}
-	return newWhole(ns).labelled(), nil
+	return newFullNamespace(ns).withOwners(), nil
 }
 
 // UID returns the UID of a namespace in the cache.
@@ -142,25 +142,15 @@ func (i *Informer) get(name string) (*namespace, bool) {
 	return ns, ok
 }
 
-// Cached returns a namespace in the cache that is not being deleted. A stub has Pillion's own labels and what
-// the namespace asks for.
-func (i *Informer) Cached(name string) (templates.Namespace, bool) {
-	ns, ok := i.get(name)
-	if !ok || ns.DeletionTimestamp != nil {
-		return templates.Namespace{}, false
-	}
-	return ns.Namespace(), true
-}
-
-// OnChange calls f with the name of each namespace that is new, different or gone, once the
-// cache has it. f must return soon. Call OnChange before Run.
+// OnChange calls f with the name of each namespace that is new, different or gone, after the
+// cache has been updated. f must return soon. Call OnChange before Run.
 func (i *Informer) OnChange(f func(name string)) { i.listeners = append(i.listeners, f) }
 
-// All goes over the namespaces in the cache, in no particular order, with what [Informer.Cached]
-// has of them. Namespaces that are being deleted are left out.
+// All iterates over the cached namespaces that are not being deleted, in no particular order. A
+// stub has only Pillion's labels and the inject annotation.
 func (i *Informer) All() iter.Seq[templates.Namespace] {
 	return func(yield func(templates.Namespace) bool) {
-		for ns := range i.AllLabelled() {
+		for ns := range i.AllWithOwners() {
 			if !yield(ns.Namespace) {
 				return
 			}
@@ -168,11 +158,11 @@ func (i *Informer) All() iter.Seq[templates.Namespace] {
 	}
 }
 
-// AllLabelled is [Informer.All] with what controller/labels needs to know of each namespace.
-func (i *Informer) AllLabelled() iter.Seq[labels.Namespace] {
+// AllWithOwners is [Informer.All] with the owners of labels. Stubs are marked.
+func (i *Informer) AllWithOwners() iter.Seq[labels.Namespace] {
 	return func(yield func(labels.Namespace) bool) {
 		for _, item := range i.cache.List() {
-			if ns, ok := item.(*namespace); ok && ns.DeletionTimestamp == nil && !yield(ns.labelled()) {
+			if ns, ok := item.(*namespace); ok && ns.DeletionTimestamp == nil && !yield(ns.withOwners()) {
 				return
 			}
 		}

@@ -118,6 +118,16 @@ func large() (labels, annotations map[string]string) {
 	return map[string]string{"team": "web", "pillion.dev/required": "true"}, map[string]string{"pillion.dev/inject": "a", "pad": strings.Repeat("x", maxBytes)}
 }
 
+// cached returns a namespace of the informer's cache.
+func cached(i *Informer, name string) (templates.Namespace, bool) {
+	for ns := range i.All() {
+		if ns.Name == name {
+			return ns, true
+		}
+	}
+	return templates.Namespace{}, false
+}
+
 func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := followtest.New()
@@ -125,10 +135,10 @@ func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 		labels, annotations := large()
 		s.Put("shop", labels, annotations)
 		i := following(t, s)
-		if ns, ok := i.Cached("shop"); !ok || !maps.Equal(ns.Labels, map[string]string{"pillion.dev/required": "true"}) || !maps.Equal(ns.Annotations, map[string]string{"pillion.dev/inject": "a"}) {
+		if ns, ok := cached(i, "shop"); !ok || !maps.Equal(ns.Labels, map[string]string{"pillion.dev/required": "true"}) || !maps.Equal(ns.Annotations, map[string]string{"pillion.dev/inject": "a"}) {
 			t.Errorf("the stub is %+v", ns)
 		}
-		for ns := range i.AllLabelled() {
+		for ns := range i.AllWithOwners() {
 			if !ns.Stub {
 				t.Errorf("%+v is no stub", ns)
 			}
@@ -136,7 +146,7 @@ func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 		if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Labels["team"] != "web" || len(ns.Annotations["pad"]) != maxBytes || s.Gets.Load() != 1 {
 			t.Errorf("%d labels, %v after %d reads", len(ns.Labels), err, s.Gets.Load())
 		}
-		if ns, err := i.Labelled(t.Context(), "shop"); err != nil || ns.Stub || ns.Labels["team"] != "web" || s.Gets.Load() != 2 {
+		if ns, err := i.GetWithOwners(t.Context(), "shop"); err != nil || ns.Stub || ns.Labels["team"] != "web" || s.Gets.Load() != 2 {
 			t.Errorf("labelled: %d labels, %v after %d reads", len(ns.Labels), err, s.Gets.Load())
 		}
 		s.Away.Store(true)
@@ -145,7 +155,7 @@ func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 		}
 		s.Away.Store(false)
 		s.Put("shop", map[string]string{"team": "web"}, nil)
-		waitFor(t, "it is small again", func() bool { ns, _ := i.Cached("shop"); return ns.Labels["team"] == "web" })
+		waitFor(t, "it is small again", func() bool { ns, _ := cached(i, "shop"); return ns.Labels["team"] == "web" })
 	})
 }
 
@@ -154,11 +164,11 @@ func TestLabelledHasNoNamespaceThatIsGone(t *testing.T) {
 		s := followtest.New()
 		s.Put("shop", injection("enabled"), nil)
 		i := following(t, s)
-		if ns, err := i.Labelled(t.Context(), "shop"); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
+		if ns, err := i.GetWithOwners(t.Context(), "shop"); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
 			t.Errorf("%+v, %v", ns, err)
 		}
 		s.Remove("shop")
-		waitFor(t, "it is gone", func() bool { _, err := i.Labelled(t.Context(), "shop"); return apierrors.IsNotFound(err) })
+		waitFor(t, "it is gone", func() bool { _, err := i.GetWithOwners(t.Context(), "shop"); return apierrors.IsNotFound(err) })
 		if s.Gets.Load() > 0 {
 			t.Errorf("%d live reads", s.Gets.Load())
 		}

@@ -154,7 +154,7 @@ func TestProofsThatFailFollowEachOtherQuicklyAndThenEveryTenSeconds(t *testing.T
 			t.Errorf("eleven minutes later the log has the API server's error %d times, want twice:\n%s", n, c.logged())
 		}
 		c.set(injected)
-		time.Sleep(latest + time.Millisecond)
+		time.Sleep(lastPause + time.Millisecond)
 		if !p.Proven() || !strings.Contains(c.logged(), "proven: ") {
 			t.Errorf("after it works again: proven=%t; the log:\n%s", p.Proven(), c.logged())
 		}
@@ -168,7 +168,7 @@ func TestOneProofThatFailsIsNoNewsAndThreeInARowAre(t *testing.T) {
 		p := start(t, c)
 		time.Sleep(time.Second)
 		for range 20 { // each time one fails, or two
-			for range enough - 1 {
+			for range maxFailures - 1 {
 				c.set(bare)
 				for n := c.times(); c.times() == n; {
 					time.Sleep(100 * time.Millisecond)
@@ -231,13 +231,13 @@ func TestTheStateFollowsFromTheLastAnswers(t *testing.T) {
 			wait := p.observe(failure)
 			if failure == nil {
 				row, proven = 0, true
-			} else if row++; row >= enough {
+			} else if row++; row >= maxFailures {
 				proven = false
 			}
 			if got := p.Proven(); got != proven {
 				t.Fatalf("seed %d, answer %d (%v): %t, want %t", seed, i, failure, got, proven)
 			}
-			if wait <= 0 || wait > interval*6/5 || failure != nil && wait > latest {
+			if wait <= 0 || wait > interval*6/5 || failure != nil && wait > lastPause {
 				t.Fatalf("seed %d, answer %d: the next proof comes after %s", seed, i, wait)
 			}
 		}

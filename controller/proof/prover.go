@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// interval is the time between two proofs that succeed, give or take a fifth of it:
-	// replicas that start together do not prove together.
+	// interval is the time after a successful proof. It varies by a fifth, so that replicas
+	// that start together do not prove at the same time.
 	interval = 30 * time.Second
-	// soonest is the time after the first proof that fails, latest that after many.
-	soonest = time.Second
-	latest  = 10 * time.Second
-	// enough proofs that fail in a row mean that pods are not injected.
-	enough = 3
-	// logInterval is how many more failures are between two lines of the log: ten minutes.
+	// firstPause is the time after the first failed proof. It grows to lastPause.
+	firstPause = time.Second
+	lastPause  = 10 * time.Second
+	// maxFailures is the number of failures in a row that withdraws the proof.
+	maxFailures = 3
+	// logInterval is the number of failures between two lines in the log: ten minutes.
 	logInterval = 60
-	// readyInterval is how often it is looked whether the replica is ready.
+	// readyInterval is the pause between two checks of Options.Ready.
 	readyInterval = 50 * time.Millisecond
 )
 
@@ -33,26 +33,26 @@ type Options struct {
 	Namespace string
 	// Ready returns nil once the replica can answer reviews.
 	Ready func() error
-	// Create creates a pod in the proof namespace by server-side dry run, and returns what it
-	// would be. Timeout bounds it.
+	// Create creates a pod in the proof namespace by server-side dry run, and returns the
+	// API server's answer. Timeout bounds it.
 	Create  func(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error)
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
 
-// Prover makes proofs. Make one with [New].
+// Prover makes proofs. [New] returns one.
 type Prover struct {
 	options Options
 
 	mu        sync.Mutex
 	listeners []func()
 	proven    bool
-	// failures are those in a row.
+	// failures counts the failures since the last success. succeeded and failed count all proofs.
 	failures          int
-	succeeded, failed int // in all
+	succeeded, failed int
 }
 
-// New returns a prover that has proven nothing, and does nothing until [Prover.Run] runs.
+// New returns a prover that does nothing until [Prover.Run] runs.
 func New(o Options) *Prover { return &Prover{options: o} }
 
 // OnChange calls f whenever [Prover.Proven] changes, one call at a time. f must return soon. Call
@@ -68,10 +68,8 @@ func (p *Prover) Proven() bool {
 
 // Run makes proofs until ctx ends, which is no error.
 func (p *Prover) Run(ctx context.Context) error {
-	for p.options.Ready() != nil {
-		if !waiting.For(ctx, readyInterval) {
-			return nil
-		}
+	if !waiting.UntilReady(ctx, readyInterval, p.options.Ready) {
+		return nil
 	}
 	for {
 		err := p.prove(ctx)
@@ -114,15 +112,15 @@ func (p *Prover) count(failure error) time.Duration {
 	}
 	p.failures++
 	p.failed++
-	if p.failures >= enough {
+	if p.failures >= maxFailures {
 		p.proven = false
 	}
-	if p.failures%logInterval == enough {
+	if p.failures%logInterval == maxFailures {
 		p.options.Logger.Error("the proof that pods are injected fails: no namespace becomes enforced until it succeeds; enforced ones stay so. For the cause run: pillion check", "failures", p.failures, "error", failure)
 	}
-	wait := soonest
-	for i := 1; i < p.failures && wait < latest; i++ {
+	wait := firstPause
+	for i := 1; i < p.failures && wait < lastPause; i++ {
 		wait += wait / 2
 	}
-	return min(wait, latest)
+	return min(wait, lastPause)
 }

@@ -13,24 +13,24 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Never is the result for a key that has nothing to do until it is added again.
+// Never is the result for a key that is reconciled only when it is added again.
 const Never time.Duration = -1
 
-// Loop reconciles keys. Make one with [NewLoop]. It holds goroutines until [Loop.Run] or [Loop.End] ends it.
+// Loop reconciles keys. [NewLoop] returns one. It has goroutines until [Loop.Run] or [Loop.End] ends it.
 type Loop[K comparable] struct {
 	queue workqueue.TypedRateLimitingInterface[K]
 }
 
-// NewLoop returns a loop that tries a key again that failed: after the first pause, then after twice as long each
-// time, up to the last pause.
+// NewLoop returns a loop that retries a failed key: after the first pause, then after twice as long each time, up to
+// the last pause.
 func NewLoop[K comparable](first, last time.Duration) *Loop[K] {
 	return &Loop[K]{workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[K](first, last))}
 }
 
-// Add has a key reconciled. It does not wait.
+// Add queues a key. It does not wait.
 func (l *Loop[K]) Add(key K) { l.queue.Add(key) }
 
-// AddAfter has a key reconciled after a time. It does not wait.
+// AddAfter queues a key after a time. It does not wait.
 func (l *Loop[K]) AddAfter(key K, d time.Duration) { l.queue.AddAfter(key, d) }
 
 // Failures returns how often a key has failed in a row.
@@ -39,8 +39,8 @@ func (l *Loop[K]) Failures(key K) int { return l.queue.NumRequeues(key) }
 // End ends the loop. Keys that are added afterwards are dropped.
 func (l *Loop[K]) End() { l.queue.ShutDown() }
 
-// Run calls reconcile with each key that was added, until ctx ends. reconcile returns after how long the key is
-// to be reconciled again, or [Never]. A key with an error is tried again after the loop's pause.
+// Run calls reconcile with each key that was added, until ctx ends. reconcile returns the time until the key is
+// reconciled again, or [Never]. A key with an error is retried after the loop's pause.
 func (l *Loop[K]) Run(ctx context.Context, workers int, reconcile func(ctx context.Context, key K) (time.Duration, error)) {
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -12,11 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Right is what an account may do: a verb on a resource, in one namespace or, for "", in the
-// whole cluster. Name is the one object that it is limited to, "" for all.
+// Right is a verb on a resource, in one namespace or, if Namespace is empty, in the whole cluster.
+// Name limits it to one object; an empty Name means all objects.
 type Right struct{ Verb, Group, Resource, Subresource, Namespace, Name string }
 
-// resource returns the resource as kubectl's flag --resource wants it.
+// resource formats the resource for kubectl's flag --resource.
 func (r Right) resource() string {
 	name := r.Resource
 	if r.Group != "" {
@@ -28,15 +28,15 @@ func (r Right) resource() string {
 	return name
 }
 
-// where says in which namespaces the right counts.
-func (r Right) where() string {
+// scope formats the namespaces of the right.
+func (r Right) scope() string {
 	if r.Namespace == "" {
 		return "in all namespaces"
 	}
 	return "in namespace " + r.Namespace
 }
 
-// String says which right it is: "list pods in namespace shop".
+// String formats the right: "list pods in namespace shop".
 func (r Right) String() string {
 	text := r.Verb + " " + r.resource()
 	if r.Name != "" {
@@ -45,16 +45,16 @@ func (r Right) String() string {
 	if r.Name != "" && r.Namespace == "" {
 		return text // an object of the whole cluster
 	}
-	return text + " " + r.where()
+	return text + " " + r.scope()
 }
 
-// Attributes returns the right as access reviews ask for it.
+// Attributes returns the right in the form of access reviews.
 func (r Right) Attributes() *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{Verb: r.Verb, Group: r.Group, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name}
 }
 
-// Subject returns the flag by which kubectl's create rolebinding names a user, who is named as
-// API servers do. For "" it has USER in its place.
+// Subject returns the flag by which kubectl's create rolebinding names a user. The user has the
+// API server's form; for "" the flag has the placeholder USER.
 func Subject(user string) string {
 	if account, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		return "--serviceaccount=" + account
@@ -62,10 +62,10 @@ func Subject(user string) string {
 	return "--user=" + Word(cmp.Or(user, "USER"))
 }
 
-// plainWord are texts that a shell takes as they are.
+// plainWord matches texts that need no quotes in a shell.
 var plainWord = regexp.MustCompile(`\A[A-Za-z0-9@%+=:,./_-]+\z`)
 
-// Word returns a text as one word of a shell. The names of users come from elsewhere.
+// Word quotes a text as one word of a shell, because names of users are foreign texts.
 func Word(text string) string {
 	if plainWord.MatchString(text) {
 		return text
@@ -73,8 +73,8 @@ func Word(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Grant returns the commands with which an admin grants the right. The user is named as API
-// servers do; for "" the commands have USER in its place.
+// Grant returns the commands with which an admin grants the right. The user has the API server's
+// form; for "" the commands have the placeholder USER.
 func (r Right) Grant(user string) []string {
 	to := Subject(user)
 	kind, in := "clusterrole", ""
@@ -92,27 +92,27 @@ func (r Right) Grant(user string) []string {
 	return []string{role, fmt.Sprintf("kubectl%s create %sbinding %s --%s=%s %s", in, kind, name, kind, name, to)}
 }
 
-// MissingError says which right a user lacks.
+// MissingError is the right that a user lacks.
 type MissingError struct {
 	Right
-	// User is the user that lacks it, as API servers name users.
+	// User is the user that lacks it, in the API server's form.
 	User string
 	// Hint is a sentence about another way; it may be empty.
 	Hint string
-	// Err is the API server's answer, and what was being done.
+	// Err is the API server's answer, wrapped by the caller's operation.
 	Err error
 }
 
-// Error names the right, the commands that grant it, and what was being done.
+// Error names the right, the commands that grant it, and the operation that failed.
 func (e *MissingError) Error() string { return fmt.Sprintf("%s: %v", e.Sentence(), e.Err) }
 
 // Sentence names the right, and the commands that grant it.
 func (e *MissingError) Sentence() string {
-	return e.Says() + " " + strings.Join(e.Commands(), "; ")
+	return e.Summary() + " " + strings.Join(e.Commands(), "; ")
 }
 
-// Says is a sentence that names the right, and that [MissingError.Commands] go on with.
-func (e *MissingError) Says() string {
+// Summary names the right, and introduces [MissingError.Commands].
+func (e *MissingError) Summary() string {
 	hint := ""
 	if e.Hint != "" {
 		hint = e.Hint + " "
@@ -120,34 +120,34 @@ func (e *MissingError) Says() string {
 	return fmt.Sprintf("you lack the right to %s. %sAn admin can grant it:", e.Right, hint)
 }
 
-// Commands are those with which an admin grants the right.
+// Commands returns the commands with which an admin grants the right.
 func (e *MissingError) Commands() []string { return e.Grant(e.User) }
 
 // Unwrap returns the API server's answer.
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// denial is how API servers say who lacks which right. What a webhook or a policy refuses
-// reads otherwise, also where it quotes such an answer.
+// denial matches the message of an API server about a missing right. The refusal of a webhook or a
+// policy does not match, even if it quotes such a message.
 var denial = regexp.MustCompile(`^(?:\S+ (?:"[^"]*" )?is )?forbidden: User ("(?:[^"\\]|\\.)*") cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
 
-// anonymous is the user that API servers take a person for who gives no credentials. A right
-// that is granted to it is granted to everybody.
+// anonymous is the user of requests without credentials. A right that is granted to it is granted
+// to everybody.
 const anonymous = "system:anonymous"
 
-// ErrAnonymous says that a right is missing because the API server does not know who asks.
+// ErrAnonymous means that a right is missing because the request had no credentials.
 var ErrAnonymous = errors.New("the API server does not know you (it takes you for " + anonymous + "): the kubeconfig gives it no credentials for this cluster; kubectl config view --minify shows what it has")
 
-// Lacks reports whether an API server's answer says that a right is missing. What a webhook or a
-// policy refuses is forbidden, too, and no right is missing for it.
-func Lacks(err error) bool {
+// IsMissing reports whether an error means that a right is missing. The refusal of a webhook or a
+// policy is Forbidden, too, but not for a missing right.
+func IsMissing(err error) bool {
 	var missing *MissingError
-	return errors.As(Named(err), &missing)
+	return errors.As(Explain(err), &missing)
 }
 
-// Named returns a [*MissingError] for an API server's answer that says that a right is
-// missing, and an [ErrAnonymous] for one to somebody without credentials. Other errors stay as
-// they are, also those that name the right already.
-func Named(err error) error {
+// Explain returns a [*MissingError] for an API server's answer about a missing right, or an
+// [ErrAnonymous] if the request had no credentials. It returns all other errors unchanged, also
+// errors that it has explained before.
+func Explain(err error) error {
 	var found []string
 	var answer apierrors.APIStatus
 	if errors.As(err, &answer) {

@@ -30,7 +30,7 @@ func TestAMissingRightIsNamedWithTheCommandsThatGrantIt(t *testing.T) {
 				`kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --user='Jane "JJ" Doe': `},
 		{`User "jane" cannot patch resource "deployments/scale" in API group "apps" in the namespace "shop"`, "you lack the right to patch deployments.apps/scale in namespace shop. "},
 	} {
-		err := rights.Named(forbidden(c.says))
+		err := rights.Explain(forbidden(c.says))
 		var missing *rights.MissingError
 		if !errors.As(err, &missing) || !strings.HasPrefix(err.Error(), c.want) || !apierrors.IsForbidden(err) {
 			t.Errorf("%s:\n%v\nwant\n%s", c.says, err, c.want)
@@ -45,7 +45,7 @@ func TestARefusalIsNoMissingRight(t *testing.T) {
 		// A webhook that lacks a right itself tells so, and a policy may say anything.
 		fmt.Errorf("patching: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Code: 403, Message: `admission webhook "w" denied the request: namespaces "shop" is forbidden: ` + lacks}}),
 		forbidden(`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: ` + lacks)} {
-		if got := rights.Named(err); got != err {
+		if got := rights.Explain(err); got != err {
 			t.Errorf("%v became %v", err, got)
 		}
 	}
@@ -63,12 +63,12 @@ func TestARightOnOneObjectIsGrantedForItOnly(t *testing.T) {
 
 // A right that is granted to system:anonymous everybody has.
 func TestWhoGivesNoCredentialsIsToldSoAndIsGrantedNothing(t *testing.T) {
-	err := rights.Named(forbidden(`User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope`))
+	err := rights.Explain(forbidden(`User "system:anonymous" cannot list resource "pods" in API group "" at the cluster scope`))
 	var missing *rights.MissingError
 	if errors.As(err, &missing) || !errors.Is(err, rights.ErrAnonymous) || !apierrors.IsForbidden(err) || strings.Contains(err.Error(), "clusterrolebinding") {
 		t.Error(err)
 	}
-	if again := rights.Named(err); again.Error() != err.Error() {
+	if again := rights.Explain(err); again.Error() != err.Error() {
 		t.Errorf("named twice: %v", again)
 	}
 }

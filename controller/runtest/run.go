@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Start runs a part until stop is called, which waits for its end, or until the test ends. To end is
-// no error of the part.
+// Start calls run in a goroutine until stop is called or the test ends. stop waits for the end of run.
+// The test fails if run returns an error.
 func Start(t testing.TB, run func(context.Context) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -27,7 +27,7 @@ func FuzzSettings(f *testing.F) {
 			}
 			return
 		}
-		if s.Validate() == nil && (s.Server.Namespace == "" || s.Server.MemoryBytes() < leastMemory) {
+		if s.Validate() == nil && (s.Server.Namespace == "" || s.Server.MemoryBytes() < minMemory) {
 			t.Fatalf("%+v", s)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // File is the name of the file, in the ConfigMap and in the folder where it is mounted.
 const File = "settings.yaml"
 
-// Settings are all that the server is told.
+// Settings configure the server.
 type Settings struct {
 	Server       Server
 	Reviews      Reviews
@@ -28,23 +28,23 @@ type Settings struct {
 	Certificates Certificates
 }
 
-// Server says where and how a replica runs.
+// Server configures the process of a replica.
 type Server struct {
 	// Namespace is Pillion's own. Service is the name of the Service through which API servers call Pillion, and
 	// of the Deployment.
 	Namespace, Service, ServiceAccount string
 	// Listen is the address of reviews, over TLS. AdminListen is that of probes, metrics and state.
 	Listen, AdminListen string
-	// MemoryLimit is how much memory the container may use, as a quantity.
+	// MemoryLimit is the container's limit, as a quantity.
 	MemoryLimit string
 	// LogLevel is debug, info, warn or error, and LogFormat text or json.
 	LogLevel, LogFormat string
-	// ShutdownDelay is how long reviews are still answered after the replica has become unready, and
-	// ShutdownTimeout how long those in flight may take then.
+	// ShutdownDelay is how long the server still accepts reviews after the replica has become unready.
+	// ShutdownTimeout bounds the reviews that are then in flight.
 	ShutdownDelay, ShutdownTimeout time.Duration
 }
 
-// MemoryBytes returns the memory limit in bytes, 0 for one that is no quantity.
+// MemoryBytes returns the memory limit in bytes. It returns 0 if the limit is not a quantity.
 func (s Server) MemoryBytes() int64 {
 	q, err := resource.ParseQuantity(s.MemoryLimit)
 	if err != nil {
@@ -53,75 +53,75 @@ func (s Server) MemoryBytes() int64 {
 	return q.Value()
 }
 
-// Reviews say which reviews come, and from whom.
+// Reviews configure the webhook's registration and its clients.
 type Reviews struct {
 	// Timeout is the longest time that an API server waits.
 	Timeout time.Duration
 	// Scope is [Requested] or [All].
 	Scope string
-	// Preview: workloads and namespaces are previewed.
+	// Preview turns on warnings about workloads and namespaces.
 	Preview bool
-	// ClientCA has the CAs (PEM) of the API servers' client certificates: only their clients may send reviews. Empty:
-	// everybody may. ClientNames are names that a client's certificate may have, all for none.
+	// ClientCA has the CAs (PEM) of the API servers' client certificates. If it is empty, every client may send
+	// reviews. ClientNames are the accepted names in a certificate. If the list is empty, all names are.
 	ClientCA    string
 	ClientNames []string
 }
 
 // The values of Scope.
 const (
-	// Requested: API servers call Pillion for the pods of namespaces with the label, and for pods that ask.
+	// Requested means the pods of namespaces with the label, and pods that request injection themselves.
 	Requested = "Requested"
-	// All: they call it for the pods of all namespaces that do not opt out.
+	// All means the pods of all namespaces that do not opt out.
 	All = "All"
 )
 
-// Templates say how templates are compiled, and which there are.
+// Templates configure the compiler of templates.
 type Templates struct {
 	// Values are the installer's, as JSON.
 	Values string
-	// ForeignSidecars are containers of other injectors.
+	// ForeignSidecars are the names of other injectors' containers.
 	ForeignSidecars []string
-	// Namespaced: the templates of namespaces are served.
+	// Namespaced turns on NamespacedSidecarTemplates.
 	Namespaced bool
 }
 
-// Namespaces say which namespaces Pillion has to do with, and which labels it sets.
+// Namespaces configure the choice and the labels of namespaces.
 type Namespaces struct {
-	// Excluded are the namespaces that Pillion keeps out of, its own among them.
+	// Excluded are the namespaces without injection. They include Pillion's own.
 	Excluded []string
-	// Enforcement says which namespaces become enforced once the server has proven that it works.
+	// Enforcement chooses the namespaces that become enforced after the proof of injection.
 	Enforcement labels.Enforcement
-	// Proof is the namespace of the pods by which a server proves that it works, "" for none.
+	// Proof is the namespace of the proof's pods. If it is empty, there is no proof.
 	Proof string
 	// UninstallMarker is the ConfigMap that announces the uninstall.
 	UninstallMarker string
 }
 
-// Pods say what is read of workloads and pods.
+// Pods configure the reads of workloads and pods.
 type Pods struct {
-	// OwnerEvents: events are on the controllers that create pods, which Pillion has to read for it; else on the
-	// namespace.
+	// OwnerEvents means that events are about the pods' controllers, which Pillion has to read. Otherwise they are
+	// about the namespace.
 	OwnerEvents bool
-	// ReadWorkloads: those of a namespace that is annotated are previewed.
+	// ReadWorkloads means that a write of a namespace's annotations is checked against the namespace's workloads.
 	ReadWorkloads bool
-	// CountEvery is the time between two counts of pods that lack a sidecar, 0 for none.
+	// CountEvery is the time between two counts of pods without a sidecar. 0 turns the counts off.
 	CountEvery time.Duration
 }
 
-// Certificates say where the serving certificate comes from.
+// Certificates configure the serving certificate.
 type Certificates struct {
 	// Provider is [SelfSigned], [CertManager] or [Files].
 	Provider string
 	// WebhookConfiguration is the name of the mutating and of the validating configuration.
 	WebhookConfiguration string
-	// CADuration and LeafDuration are how long certificates are valid. Settle is how long a new CA must have been in
+	// CADuration and LeafDuration are the validity of certificates. Settle is how long a new CA must have been in
 	// every caBundle before a certificate that it signed is served.
 	CADuration, LeafDuration, Settle time.Duration
-	// Secret holds the CA of self-signed, or the serving certificate of cert-manager. CreateSecret: the former is
-	// made if it is absent.
+	// Secret has the CA of self-signed, or the serving certificate of cert-manager. CreateSecret means that the
+	// server creates the Secret of self-signed if it is absent.
 	Secret       string
 	CreateSecret bool
-	// Publish: the server writes the caBundles of cert-manager, instead of cainjector.
+	// Publish means that the server writes the caBundles of cert-manager, instead of cainjector.
 	Publish bool
 	// Folder has the files tls.crt and tls.key of the provider files.
 	Folder string
@@ -137,7 +137,7 @@ const (
 // Publishes reports whether the server writes the caBundles.
 func (c Certificates) Publishes() bool { return c.Provider == SelfSigned || c.Publish }
 
-// defaults are what holds where the file says nothing.
+// defaults returns the settings of an empty file.
 func defaults() Settings {
 	return Settings{
 		Server: Server{
@@ -157,8 +157,7 @@ func defaults() Settings {
 // DefaultExcluded returns the namespaces with pods that the cluster itself depends on.
 func DefaultExcluded() []string { return []string{"kube-system", "kube-node-lease"} }
 
-// Parse reads the text of the file (YAML). An unknown setting is an error. It does not look whether values are
-// allowed: that is [Settings.Validate].
+// Parse reads the text of the file (YAML). An unknown setting is an error. [Settings.Validate] checks the values.
 func Parse(text []byte) (Settings, error) {
 	v := viper.New()
 	v.SetConfigType("yaml")
@@ -175,7 +174,7 @@ func Parse(text []byte) (Settings, error) {
 	return s, nil
 }
 
-// TemplateValues returns the installer's values, which templates read as values.
+// TemplateValues returns the installer's values, which expressions read as the variable values.
 func (s Settings) TemplateValues() (map[string]any, error) {
 	value, err := rawjson.Decode([]byte(s.Templates.Values))
 	if err != nil {
@@ -188,22 +187,22 @@ func (s Settings) TemplateValues() (map[string]any, error) {
 	return values, nil
 }
 
-// Compile returns what templates are compiled with, but for the checks.
+// Compile returns the options of the compiler, without its checks.
 func (s Settings) Compile() (templates.Options, error) {
 	values, err := s.TemplateValues()
-	// Without names, the default would hold.
+	// A nil list would mean the default.
 	return templates.Options{Values: values, ForeignSidecars: append([]string{}, s.Templates.ForeignSidecars...)}, err
 }
 
-// Labels are the rules of the labels that Pillion manages on namespaces.
+// Labels returns the rules for the labels of namespaces.
 func (s Settings) Labels() labels.Rules {
 	return labels.Rules{Excluded: s.Namespaces.Excluded, Enforcement: s.Namespaces.Enforcement}
 }
 
-// Registration says for which pods API servers call Pillion.
+// Registration returns the pods for which API servers call Pillion.
 func (s Settings) Registration() entries.Registration {
 	return entries.Registration{All: s.Reviews.Scope == All, Excluded: s.Namespaces.Excluded}
 }
 
-// Proves reports whether Pillion proves that it works.
+// Proves reports whether there is a proof of injection.
 func (s Settings) Proves() bool { return s.Namespaces.Proof != "" }

@@ -11,21 +11,21 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// compiled is an object with what became of its spec.
+// compiled is an object with the result of its compilation.
 type compiled struct {
 	*Object
-	// template is the last good version, nil if there is none.
+	// template is the last good version, or nil.
 	template *templates.Template
-	// reason is [Compiled], or why the newest spec is not in force, and err says so in words.
+	// reason is [Compiled], or the reason why the newest spec is not in force. err is its message.
 	reason string
 	err    error
-	// warnings are those of the newest spec.
+	// warnings are about the newest spec.
 	warnings []templates.Warning
-	// lost: the object went with its CRD, and the template stays in force.
+	// lost means that the object was deleted with its CRD, and that the template stays in force.
 	lost bool
 }
 
-// compileObject compiles an object. before is what is known of it, nil for nothing.
+// compileObject compiles an object. before is its previous result, or nil.
 func compileObject(o *Object, before *compiled, options templates.Options) *compiled {
 	if before != nil && !before.lost && before.reason != TooMany && before.sameSpec(o) {
 		now := *before
@@ -44,33 +44,33 @@ func compileObject(o *Object, before *compiled, options templates.Options) *comp
 	return now
 }
 
-// withLost adds to objects those of before that went with their CRD.
-func withLost(ctx context.Context, f *follower, now, before map[string]*compiled) error {
-	var went func(*Object) bool
+// addLost adds to now the objects of before that were deleted with their CRD.
+func addLost(ctx context.Context, f *follower, now, before map[string]*compiled) error {
+	var isLost func(*Object) bool
 	for key, c := range before {
 		if now[key] != nil || c.template == nil {
 			continue
 		}
 		if !c.lost {
-			if went == nil {
+			if isLost == nil {
 				var err error
-				if went, err = f.wentWithCRD(ctx); err != nil {
+				if isLost, err = f.deletedWithCRD(ctx); err != nil {
 					return err
 				}
 			}
-			if !went(c.Object) {
+			if !isLost(c.Object) {
 				continue
 			}
 		}
 		lost := *c
 		lost.lost = true
-		lost.err = fmt.Errorf("the CRD was deleted, and %s with it; the last version stays in force until the object is back: apply the CRD and the object again, or, if it is to go, apply it and delete it", c.Source())
+		lost.err = fmt.Errorf("%s was deleted together with its CRD, so its last version stays in force: apply the CRD and the object again; to remove the template, delete the object then", c.Source())
 		now[key] = &lost
 	}
 	return nil
 }
 
-// entry returns what the set has of the object. before is the entry that is in force.
+// entry returns the object's entry in the set. before is the entry in force.
 func (c *compiled) entry(before templates.Entry, now time.Time) templates.Entry {
 	e := templates.Entry{Name: c.Name, Namespace: c.Namespace, Template: c.template, Err: c.err}
 	switch {
@@ -83,7 +83,7 @@ func (c *compiled) entry(before templates.Entry, now time.Time) templates.Entry 
 	return e
 }
 
-// verdict returns what there is to say in the object's status.
+// verdict returns the verdict for the object's status.
 func (c *compiled) verdict() Verdict {
 	v := Verdict{Object: *c.Object, Reason: c.reason, Message: inForce}
 	if c.err != nil {
@@ -95,7 +95,7 @@ func (c *compiled) verdict() Verdict {
 	return v
 }
 
-// Compile returns the set of the cluster's templates, of a list of their objects.
+// Compile returns the set of a list of SidecarTemplates.
 func Compile(objects []unstructured.Unstructured, options templates.Options) *templates.Set {
 	var entries []templates.Entry
 	for i := range objects {
@@ -105,11 +105,11 @@ func Compile(objects []unstructured.Unstructured, options templates.Options) *te
 }
 
 func sameEntry(a, b templates.Entry) bool {
-	return a.Name == b.Name && a.Template == b.Template && errorText(a.Err) == errorText(b.Err) && broken(a.Err) == broken(b.Err)
+	return a.Name == b.Name && a.Template == b.Template && errorText(a.Err) == errorText(b.Err) && brokenVersion(a.Err) == brokenVersion(b.Err)
 }
 
-// broken is what an error tells of its template: another one whenever the spec was compiled anew.
-func broken(err error) *templates.Template {
+// brokenVersion returns the broken template of an error. Each compilation returns another one.
+func brokenVersion(err error) *templates.Template {
 	var mistakes *templates.CompileError
 	if errors.As(err, &mistakes) {
 		return mistakes.Broken

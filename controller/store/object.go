@@ -27,17 +27,17 @@ var (
 	NamespacedResource = v1alpha1.Resource("namespacedsidecartemplates")
 )
 
-// Object is what a cache has of a SidecarTemplate or a NamespacedSidecarTemplate.
+// Object is a SidecarTemplate or a NamespacedSidecarTemplate in its form in the cache.
 type Object struct {
 	// ObjectMeta has the name, namespace, UID, generation, version and time of creation, and nothing else.
 	metav1.ObjectMeta
-	// Manifest is the object as JSON, without status and other metadata: a tenth of the memory that the decoded
-	// object takes. Of a spec that is larger than it may be, it has what [templates.Demand] leaves.
+	// Manifest is the object as JSON, without status and other metadata. It needs a tenth of the memory of the
+	// decoded object. A spec that is too large is reduced by [templates.Demand].
 	Manifest []byte
-	// Cost is how many bytes the template takes compiled, about. Excess says why the spec is not compiled.
+	// Cost estimates the memory of the compiled template, in bytes. Excess is the reason why the spec is not compiled.
 	Cost   int64
 	Excess error
-	// Status is what the API server has.
+	// Status is the status in the API server.
 	Status v1alpha1.SidecarTemplateStatus
 }
 
@@ -62,13 +62,13 @@ func (o *Object) sameSpec(other *Object) bool {
 	return o.UID == other.UID && o.Generation == other.Generation
 }
 
-// NewObject returns what is needed of an object.
+// NewObject returns the cached form of an object.
 func NewObject(u *unstructured.Unstructured) *Object {
 	o := &Object{ObjectMeta: metav1.ObjectMeta{
 		Name: u.GetName(), Namespace: u.GetNamespace(), UID: u.GetUID(), Generation: u.GetGeneration(),
 		ResourceVersion: u.GetResourceVersion(), CreationTimestamp: u.GetCreationTimestamp(),
 	}}
-	// A status of another shape is as good as none: it is going to be written anew.
+	// A malformed status is ignored, and will be replaced.
 	if data, err := json.Marshal(u.Object["status"]); err != nil || json.Unmarshal(data, &o.Status) != nil {
 		o.Status = v1alpha1.SidecarTemplateStatus{}
 	}
@@ -83,17 +83,17 @@ func NewObject(u *unstructured.Unstructured) *Object {
 	return o
 }
 
-// follower follows the objects of one resource.
+// follower is a cache of the objects of one resource.
 type follower struct {
 	*follow.Cache
 	client dynamic.Interface
-	of     schema.GroupVersionResource
+	gvr    schema.GroupVersionResource
 	log    *slog.Logger
-	// forbidden bounds how often the log has that the CRD may not be read.
+	// forbidden logs once that Pillion may not read the CRD.
 	forbidden sync.Once
 }
 
-// followerOptions say what a follower calls, and how many objects a page of its lists has, 0 for the default.
+// followerOptions configure a follower. page is the number of objects in a page of a list, 0 for the default.
 type followerOptions struct {
 	changed func(key string)
 	filled  func()
@@ -102,7 +102,7 @@ type followerOptions struct {
 
 func newFollower(client dynamic.Interface, of schema.GroupVersionResource, name string, log *slog.Logger, o followerOptions) *follower {
 	resource := client.Resource(of)
-	return &follower{client: client, of: of, log: log, Cache: follow.New(follow.Options{
+	return &follower{client: client, gvr: of, log: log, Cache: follow.New(follow.Options{
 		Name: name, Example: &unstructured.Unstructured{}, Logger: log,
 		List: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if o.page != 0 {
@@ -133,30 +133,30 @@ func (f *follower) objects() []*Object {
 	return all
 }
 
-// unread returns why the objects could not be listed, nil if they were.
-func (f *follower) unread() error {
+// listError returns the reason why the objects have not been listed, or nil.
+func (f *follower) listError() error {
 	err := cmp.Or(f.Failed("list"), f.Failed("watch"))
 	switch {
 	case f.HasSynced():
 		return nil
 	case err == nil:
-		return fmt.Errorf("%s are not listed yet", f.of.GroupResource())
+		return fmt.Errorf("%s are not listed yet", f.gvr.GroupResource())
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the CRD %s is not installed; the chart has it in crds/: helm show crds CHART | kubectl apply --server-side --force-conflicts --field-manager=helm -f -", f.of.GroupResource())
+		return fmt.Errorf("the CRD %s is not installed; the chart has it in crds/: helm show crds CHART | kubectl apply --server-side --force-conflicts --field-manager=helm -f -", f.gvr.GroupResource())
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("missing permission: the verbs list and watch on the resource %s of the API group %s: %w", f.of.Resource, f.of.Group, err)
+		return fmt.Errorf("missing permission: the verbs list and watch on the resource %s of the API group %s: %w", f.gvr.Resource, f.gvr.Group, err)
 	}
-	return fmt.Errorf("listing %s: %w", f.of.GroupResource(), err)
+	return fmt.Errorf("listing %s: %w", f.gvr.GroupResource(), err)
 }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// wentWithCRD returns a function that reports whether an object that is gone went with its CRD. Who deletes a template
-// wants it gone. Who deletes the CRD seldom means every template of the cluster.
-func (f *follower) wentWithCRD(ctx context.Context) (func(*Object) bool, error) {
+// deletedWithCRD returns a function that reports whether a missing object was deleted with its CRD. A person who
+// deletes the CRD seldom intends to delete every template of the cluster.
+func (f *follower) deletedWithCRD(ctx context.Context) (func(*Object) bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	name := f.of.GroupResource().String()
+	name := f.gvr.GroupResource().String()
 	crd, err := f.client.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -169,8 +169,8 @@ func (f *follower) wentWithCRD(ctx context.Context) (func(*Object) bool, error) 
 	case err != nil:
 		return nil, fmt.Errorf("reading the CRD %s of templates that are gone: %w", name, err)
 	}
-	made := crd.GetCreationTimestamp()
+	created := crd.GetCreationTimestamp()
 	return func(o *Object) bool {
-		return crd.GetDeletionTimestamp() != nil || o.CreationTimestamp.Before(&made)
+		return crd.GetDeletionTimestamp() != nil || o.CreationTimestamp.Before(&created)
 	}, nil
 }

@@ -32,32 +32,32 @@ const (
 	Ready = "Ready"
 	// Accepted is the condition that reports whether API servers accept pods that get the template.
 	Accepted = "Accepted"
-	// maxJitter spreads the writes of the replicas: the first one's is seen by most
-	// of the others before they would write the same.
+	// maxJitter spreads the writes of the replicas: most replicas see the first
+	// replica's write before they would make the same one.
 	maxJitter = 400 * time.Millisecond
-	// The same word is written statusBurst times at once, and then every statusPause: replicas of two
-	// versions, or with different values, disagree while one replaces the other.
+	// The same status is written statusBurst times at once, and then every statusPause: replicas of
+	// two versions, or with different values, disagree during an upgrade.
 	statusBurst = 3
 	statusPause = 6 * time.Minute
-	// firstRetry and lastRetry are the pauses after a write that failed.
+	// firstRetry and lastRetry are the pauses after a failed write.
 	firstRetry, lastRetry = time.Second, time.Minute
-	// acceptanceTime bounds how long an API server is waited for.
+	// acceptanceTime bounds a call of Acceptance.
 	acceptanceTime = 5 * time.Second
-	// noAnswerPause is how long after an API server that did not answer it is asked again.
+	// noAnswerPause is the time until Acceptance is called again after [NoAnswer].
 	noAnswerPause = 30 * time.Second
-	// maxMessage is how much of a message a condition holds, in characters. The API
-	// allows four times as much.
+	// maxMessage bounds the message of a condition, in characters. The API allows four
+	// times as much.
 	maxMessage = 8 << 10
 )
 
 // StatusWriter writes verdicts into the status of their objects. All replicas run
-// one, without a leader: each writes only what differs from what it would say, at
-// the version of the object that it has seen, so that of several writers at the
-// same time one succeeds.
+// one, without a leader: each writes only a status that differs, and requires the
+// version of the object that it has seen, so that only one of several concurrent
+// writers succeeds.
 type StatusWriter struct {
 	// Acceptance returns the status, the reason and the message of the condition Accepted. It is called
-	// for each new version of a template, and again while the reason is [NoAnswer]. Nil: the condition is
-	// not written.
+	// for each new version of a template, and again while the reason is [NoAnswer]. If it is nil, the
+	// condition is not written.
 	Acceptance func(ctx context.Context, t *templates.Template) metav1.Condition
 
 	client dynamic.Interface
@@ -65,26 +65,26 @@ type StatusWriter struct {
 	loop   *reconcile.Loop[string]
 
 	mu sync.Mutex
-	// verdicts are the newest ones, and words what was last said of each, by the keys of the objects in a cache.
+	// verdicts has the newest verdicts, and texts the last text of each, by the objects' keys in the cache.
 	verdicts map[string]*Verdict
-	words    map[string]*word
+	texts    map[string]*statusText
 	failure  string
 }
 
-// word is what this replica has to say of an object.
-type word struct {
+// statusText is this replica's last status of an object, as text.
+type statusText struct {
 	text string
-	// limiter bounds how often the word is written.
+	// limiter bounds the writes of the text.
 	limiter *rate.Limiter
 }
 
 // NewStatusWriter returns a writer for the statuses of templates. Its client needs the verb patch on the subresource
 // status.
 func NewStatusWriter(client dynamic.Interface, logger *slog.Logger) *StatusWriter {
-	return &StatusWriter{client: client, logger: logger, verdicts: map[string]*Verdict{}, words: map[string]*word{}, loop: reconcile.NewLoop[string](firstRetry, lastRetry)}
+	return &StatusWriter{client: client, logger: logger, verdicts: map[string]*Verdict{}, texts: map[string]*statusText{}, loop: reconcile.NewLoop[string](firstRetry, lastRetry)}
 }
 
-// Observe takes the verdicts on all objects of a namespace, or of the cluster for "". It does not wait. The caller
+// Observe replaces the verdicts on all objects of a namespace, or of the cluster for "". It does not wait. The caller
 // must not change them afterwards.
 func (w *StatusWriter) Observe(namespace string, verdicts []Verdict) {
 	w.mu.Lock()
@@ -98,7 +98,7 @@ func (w *StatusWriter) Observe(namespace string, verdicts []Verdict) {
 	for key, v := range w.verdicts {
 		if v.Object.Namespace == namespace && now[key] == nil {
 			delete(w.verdicts, key)
-			delete(w.words, key)
+			delete(w.texts, key)
 		}
 	}
 	maps.Copy(w.verdicts, now)
@@ -110,27 +110,27 @@ func (w *StatusWriter) Run(ctx context.Context) error {
 	return nil
 }
 
-// reconcile writes the status of one object, if that differs and may be written now.
+// reconcile writes the status of one object if it differs and the limiter allows it.
 func (w *StatusWriter) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	v, wait := w.verdict(key)
 	if wait != 0 {
 		return wait, nil
 	}
-	if w.isOpen(v) {
+	if w.needsAcceptance(v) {
 		v.acceptance = w.acceptance(ctx, v)
 	}
 	again := reconcile.Never
 	if v.acceptance != nil && v.acceptance.Reason == NoAnswer {
 		again = noAnswerPause
 	}
-	if v.written() {
+	if v.isWritten() {
 		return again, nil
 	}
 	return again, w.write(ctx, key, v)
 }
 
-// isOpen reports whether the object's status does not say yet whether API servers accept its pods.
-func (w *StatusWriter) isOpen(v Verdict) bool {
+// needsAcceptance reports whether the object's status lacks the condition Accepted for its newest spec.
+func (w *StatusWriter) needsAcceptance(v Verdict) bool {
 	if w.Acceptance == nil || v.Template == nil || v.Reason != Compiled {
 		return false
 	}
@@ -138,17 +138,17 @@ func (w *StatusWriter) isOpen(v Verdict) bool {
 	return c == nil || c.ObservedGeneration != v.Object.Generation || c.Reason == NoAnswer || v.Object.Status.Hash != v.Hash
 }
 
-// acceptance asks whether API servers accept the pods of an object.
+// acceptance returns the condition Accepted of an object.
 func (w *StatusWriter) acceptance(ctx context.Context, v Verdict) *metav1.Condition {
 	ctx, cancel := context.WithTimeout(ctx, acceptanceTime)
 	defer cancel()
 	c := w.Acceptance(ctx, v.Template)
-	c.Type, c.ObservedGeneration, c.Message = Accepted, v.Object.Generation, clipped(c.Message)
+	c.Type, c.ObservedGeneration, c.Message = Accepted, v.Object.Generation, clip(c.Message)
 	return &c
 }
 
-// verdict returns the verdict on an object, or after how long its status may be written, [reconcile.Never] where
-// there is nothing to write.
+// verdict returns the verdict on an object, or the time until its status may be written. That time is
+// [reconcile.Never] if the status does not differ.
 func (w *StatusWriter) verdict(key string) (v Verdict, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,15 +157,15 @@ func (w *StatusWriter) verdict(key string) (v Verdict, wait time.Duration) {
 		return v, reconcile.Never
 	}
 	v = *latest
-	said := w.words[key]
-	if text := v.text(); said == nil || said.text != text {
-		said = &word{text: text, limiter: newStatusLimiter()}
-		w.words[key] = said
+	last := w.texts[key]
+	if text := v.text(); last == nil || last.text != text {
+		last = &statusText{text: text, limiter: newStatusLimiter()}
+		w.texts[key] = last
 	}
-	if v.written() && !w.isOpen(v) {
+	if v.isWritten() && !w.needsAcceptance(v) {
 		return v, reconcile.Never
 	}
-	reserved := said.limiter.Reserve()
+	reserved := last.limiter.Reserve()
 	if wait := reserved.Delay(); wait > 0 {
 		reserved.Cancel()
 		return v, wait
@@ -175,13 +175,13 @@ func (w *StatusWriter) verdict(key string) (v Verdict, wait time.Duration) {
 
 func newStatusLimiter() *rate.Limiter { return rate.NewLimiter(rate.Every(statusPause), statusBurst) }
 
-// text is the same for verdicts that say the same of the same spec.
+// text returns equal texts for equal verdicts on the same spec.
 func (v Verdict) text() string {
 	return fmt.Sprintf("%d %s %s %s", v.Object.Generation, v.Hash, v.Reason, v.Message)
 }
 
-// status is what the object's status should be. Of a template that does not
-// compile it keeps the hash: pods still get that version from replicas that know it.
+// status returns the status that the object should have. If the template does not
+// compile, the hash stays: pods still get that version from replicas that have it.
 func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	s := v1alpha1.SidecarTemplateStatus{ObservedGeneration: v.Object.Generation, Hash: v.Hash, Conditions: slices.Clone(v.Object.Status.Conditions)}
 	condition := metav1.Condition{Type: Ready, Status: metav1.ConditionTrue, ObservedGeneration: v.Object.Generation, Reason: v.Reason, Message: v.Message}
@@ -191,27 +191,27 @@ func (v Verdict) status() v1alpha1.SidecarTemplateStatus {
 	if v.Reason == CompileFailed {
 		s.Hash = v.Object.Status.Hash
 	}
-	condition.Message = clipped(condition.Message)
+	condition.Message = clip(condition.Message)
 	meta.SetStatusCondition(&s.Conditions, condition)
 	switch {
 	case v.acceptance != nil:
 		meta.SetStatusCondition(&s.Conditions, *v.acceptance)
 	case v.Reason != Compiled:
-		meta.RemoveStatusCondition(&s.Conditions, Accepted) // an earlier version's
+		meta.RemoveStatusCondition(&s.Conditions, Accepted) // it is about an earlier version
 	}
 	return s
 }
 
-// clipped returns as much of a message as a condition has.
-func clipped(message string) string {
+// clip shortens a message to maxMessage.
+func clip(message string) string {
 	if text := []rune(message); len(text) > maxMessage {
 		return string(text[:maxMessage]) + "…"
 	}
 	return message
 }
 
-// written reports whether the object's status says it already.
-func (v Verdict) written() bool {
+// isWritten reports whether the object has the status of the verdict.
+func (v Verdict) isWritten() bool {
 	want, has := v.status(), v.Object.Status
 	if want.ObservedGeneration != has.ObservedGeneration || want.Hash != has.Hash {
 		return false
@@ -222,7 +222,7 @@ func (v Verdict) written() bool {
 	})
 }
 
-// write writes the status of an object. A conflict is no error: the watch brings the object as somebody else wrote it.
+// write writes the status of an object. A conflict is not an error: the watch delivers the other client's version.
 func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -237,8 +237,8 @@ func (w *StatusWriter) write(ctx context.Context, key string, v Verdict) error {
 	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if said := w.words[key]; said != nil {
-			said.limiter = newStatusLimiter()
+		if last := w.texts[key]; last != nil {
+			last.limiter = newStatusLimiter()
 		}
 		return nil
 	case apierrors.IsForbidden(err):
@@ -259,7 +259,7 @@ func (w *StatusWriter) resource(o Object) dynamic.ResourceInterface {
 	return w.client.Resource(NamespacedResource).Namespace(o.Namespace)
 }
 
-// readyReason returns the reason of the condition Ready that an object has.
+// readyReason returns the reason of the object's condition Ready.
 func readyReason(o *Object) string {
 	if c := meta.FindStatusCondition(o.Status.Conditions, Ready); c != nil {
 		return c.Reason
@@ -267,7 +267,7 @@ func readyReason(o *Object) string {
 	return ""
 }
 
-// fail logs what goes wrong, once.
+// fail logs a failure once.
 func (w *StatusWriter) fail(message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

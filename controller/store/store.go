@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// pause is how long after a look at the objects the next one comes at the soonest: replicas write the status of
-	// each template, one after the other. failedPause is the same after a look that failed.
+	// pause is the least time between two compilations: replicas write the status of each template, one after the
+	// other. failedPause is that time after a failure.
 	pause       = 100 * time.Millisecond
 	failedPause = time.Second
 	// readLimit bounds a read of a CRD.
@@ -29,56 +29,60 @@ const (
 type Options struct {
 	// Client needs the verbs list and watch on SidecarTemplates, and get on their CRD.
 	Client dynamic.Interface
-	// Compile has the installer's values. Its Source is filled in for each object.
+	// Compile has the installer's values. Its Source is replaced for each object.
 	Compile templates.Options
-	// BuiltIn is a template that is a part of the program. An object of its name is not in force.
+	// BuiltIn is a template of the program. An object with its name is not in force.
 	BuiltIn *templates.Template
 	Logger  *slog.Logger
 }
 
-// Templates is the set of templates in force. Make one with [New].
+// Templates compiles the SidecarTemplates, and has the set in force. [New] returns one.
 type Templates struct {
-	o       Options
+	options Options
 	objects *follower
 	changed waiting.Wake
 	set     atomic.Pointer[templates.Set]
 	// namespaced are the templates of namespaces, nil if they are not served.
 	namespaced *Namespaced
 	listeners  []func(*templates.Set)
-	judged     func([]Verdict)
+	onVerdicts func([]Verdict)
 
-	// known are the objects as they were last compiled, by name. Only the goroutine of Run uses it.
-	known map[string]*compiled
+	// compiled has the objects as they were last compiled, by name. Only the goroutine of Run uses it.
+	compiled map[string]*compiled
+	state    templatesState
+}
 
-	mu sync.Mutex
-	// read: all objects were compiled once.
-	read bool
-	// failure is why the last look failed.
+// templatesState is the state that the lock guards.
+type templatesState struct {
+	sync.Mutex
+	// complete means that all objects have been compiled once.
+	complete bool
+	// failure is the error of the last compilation.
 	failure error
 }
 
 // New returns a store that is empty until [Templates.Run] runs.
 func New(o Options) *Templates {
-	t := &Templates{o: o, changed: waiting.NewWake(), judged: func([]Verdict) {}, known: map[string]*compiled{}}
+	t := &Templates{options: o, changed: waiting.NewWake(), onVerdicts: func([]Verdict) {}, compiled: map[string]*compiled{}}
 	t.objects = newFollower(o.Client, Resource, "templates", o.Logger, followerOptions{changed: func(string) { t.changed.Wake() }, filled: t.changed.Wake})
 	t.set.Store(templates.NewSet(t.builtIn()))
 	return t
 }
 
 func (t *Templates) builtIn() []templates.Entry {
-	if t.o.BuiltIn == nil {
+	if t.options.BuiltIn == nil {
 		return nil
 	}
-	return []templates.Entry{{Name: t.o.BuiltIn.Name(), Template: t.o.BuiltIn}}
+	return []templates.Entry{{Name: t.options.BuiltIn.Name(), Template: t.options.BuiltIn}}
 }
 
 // OnChange calls f with each new set, from now on, in order and one at a time. f must return soon and must not call
 // methods of t but [Templates.Snapshot]. Call it before Run.
 func (t *Templates) OnChange(f func(*templates.Set)) { t.listeners = append(t.listeners, f) }
 
-// OnVerdicts calls f with the verdicts on all objects whenever one changed, its status included. What
-// [Templates.OnChange] says of f holds.
-func (t *Templates) OnVerdicts(f func([]Verdict)) { t.judged = f }
+// OnVerdicts calls f with the verdicts on all objects whenever an object or its status changed. f must return soon and
+// must not call methods of t but [Templates.Snapshot]. Call it before Run.
+func (t *Templates) OnVerdicts(f func([]Verdict)) { t.onVerdicts = f }
 
 // Run follows the objects until ctx ends, which is no error.
 func (t *Templates) Run(ctx context.Context) error {
@@ -105,64 +109,65 @@ func (t *Templates) Run(ctx context.Context) error {
 // Snapshot returns the set in force. It is never nil, does not wait, and does not change afterwards.
 func (t *Templates) Snapshot() *templates.Set { return t.withNamespaces(t.set.Load()) }
 
-// Ready returns nil once all objects were listed and compiled, and until then what is missing, in words. It stays
-// nil when the API server cannot be read later: what was read stays in force.
+// Ready returns nil once all objects have been listed and compiled. Before that, the error says why they are not. Ready
+// stays nil if the API server cannot be read later, because the set stays in force.
 func (t *Templates) Ready() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.read {
+	t.state.Lock()
+	defer t.state.Unlock()
+	if t.state.complete {
 		return nil
 	}
-	if err := t.objects.unread(); err != nil {
+	if err := t.objects.listError(); err != nil {
 		return err
 	}
-	if t.failure != nil {
-		return t.failure
+	if t.state.failure != nil {
+		return t.state.failure
 	}
 	return errors.New("templates are not compiled yet")
 }
 
-// State tells how current the templates are.
+// State returns how current the templates are.
 func (t *Templates) State() follow.State { return t.objects.State() }
 
-// compile puts the objects in force as they are now. It returns an error where it cannot be told yet which are gone.
+// compile compiles the cached objects and publishes the set. It returns an error if it cannot find out whether missing
+// objects were deleted with their CRD.
 func (t *Templates) compile(ctx context.Context) error {
 	if !t.objects.HasSynced() {
 		return nil
 	}
 	now := map[string]*compiled{}
 	for _, o := range t.objects.objects() {
-		c := compileObject(o, t.known[o.Name], t.o.Compile)
-		if t.o.BuiltIn != nil && o.Name == t.o.BuiltIn.Name() {
+		c := compileObject(o, t.compiled[o.Name], t.options.Compile)
+		if t.options.BuiltIn != nil && o.Name == t.options.BuiltIn.Name() {
 			c = &compiled{Object: o, reason: NameTaken, err: errors.New("the name belongs to a template of Pillion's own, by which it proves that it works; choose another name, and delete this object")}
 		}
 		for _, w := range c.warnings {
-			t.o.Logger.Warn("a template has a warning", "warning", w.String())
+			t.options.Logger.Warn("a template has a warning", "warning", w.String())
 		}
 		now[o.Name] = c
 	}
-	err := withLost(ctx, t.objects, now, t.known)
+	err := addLost(ctx, t.objects, now, t.compiled)
 	t.fail(ctx, err)
 	if err != nil {
 		return err
 	}
-	t.known = now
+	t.compiled = now
 	t.publish()
 	return nil
 }
 
-// publish makes the set of the objects as they are known.
+// publish puts the compiled objects in force.
 func (t *Templates) publish() {
 	before, at := t.set.Load(), time.Now()
 	entries := t.builtIn()
-	for _, c := range t.known {
+	for _, c := range t.compiled {
 		if c.reason != NameTaken {
 			was, _ := before.Get(c.Name)
 			entries = append(entries, c.entry(was, at))
 		}
 	}
 	after := templates.NewSet(entries)
-	t.judge(after)
+	t.reportVerdicts(after)
 	if !slices.EqualFunc(after.All(), before.All(), sameEntry) {
 		t.logChanges(before, after)
 		t.set.Store(after)
@@ -170,15 +175,15 @@ func (t *Templates) publish() {
 			f(after)
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.read = true
+	t.state.Lock()
+	defer t.state.Unlock()
+	t.state.complete = true
 }
 
-// judge tells the verdicts on all objects. Whether a canary can be used depends on the stable template.
-func (t *Templates) judge(set *templates.Set) {
+// reportVerdicts calls onVerdicts. A verdict on a canary depends on the stable template in the set.
+func (t *Templates) reportVerdicts(set *templates.Set) {
 	var verdicts []Verdict
-	for _, c := range t.known {
+	for _, c := range t.compiled {
 		if c.lost {
 			continue
 		}
@@ -190,33 +195,33 @@ func (t *Templates) judge(set *templates.Set) {
 		}
 		verdicts = append(verdicts, v)
 	}
-	t.judged(verdicts)
+	t.onVerdicts(verdicts)
 }
 
-// fail logs why a look failed, once.
+// fail records the error of a compilation, and logs it once.
 func (t *Templates) fail(ctx context.Context, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err != nil && ctx.Err() == nil && errorText(err) != errorText(t.failure) {
-		t.o.Logger.Error("templates cannot be read; those that were last read stay in force", "error", err)
+	t.state.Lock()
+	defer t.state.Unlock()
+	if err != nil && ctx.Err() == nil && errorText(err) != errorText(t.state.failure) {
+		t.options.Logger.Error("templates cannot be read; those that were last read stay in force", "error", err)
 	}
-	t.failure = err
+	t.state.failure = err
 }
 
-// logChanges says what is different in the set, entry by entry.
+// logChanges logs each entry that differs in the new set.
 func (t *Templates) logChanges(before, after *templates.Set) {
 	for _, e := range after.All() {
 		old, _ := before.Find(e.Name)
 		if e.Err != nil && errorText(e.Err) != errorText(old.Err) {
-			t.o.Logger.Error("a template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
+			t.options.Logger.Error("a template has an error", "template", e.Name, "lastGoodHash", hash(e.Template), "error", e.Err)
 		}
 		if now := after.HashOf(e); now != "" && now != before.HashOf(old) {
-			t.o.Logger.Info("template in force", "template", e.Name, "hash", now)
+			t.options.Logger.Info("template in force", "template", e.Name, "hash", now)
 		}
 	}
 	for _, e := range before.All() {
 		if _, ok := after.Find(e.Name); !ok {
-			t.o.Logger.Info("template is gone", "template", e.Name, "lastHash", hash(e.Template))
+			t.options.Logger.Info("template is gone", "template", e.Name, "lastHash", hash(e.Template))
 		}
 	}
 }

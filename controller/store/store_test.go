@@ -161,7 +161,7 @@ func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
 				}
 			}
 			stays("while the CRD goes", "12")
-			if text := errText(s.Snapshot().In(of.namespace), "one"); !strings.Contains(text, "the CRD was deleted, and "+of.source+" with it") {
+			if text := errText(s.Snapshot().In(of.namespace), "one"); !strings.Contains(text, of.source+" was deleted together with its CRD") {
 				t.Errorf("the entry says %q", text)
 			}
 			c.fails(notFound)

@@ -6,48 +6,48 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Verdict says whether one object is in force.
+// Verdict is the result for one object: in force, or not and why.
 type Verdict struct {
 	Object Object
-	// Hash is the template's, empty if it did not compile.
+	// Hash is the template's. It is empty if the object does not compile.
 	Hash string
-	// Reason is [Compiled] or why the object is not in force; Message says so in words.
+	// Reason is [Compiled], or the reason why the object is not in force. Message explains it.
 	Reason, Message string
-	// Template is what the object compiles to, nil if it does not.
+	// Template is nil if the object does not compile.
 	Template *templates.Template
-	// acceptance is what API servers say now of the pods that get the template, nil if nobody asked.
+	// acceptance is the present condition Accepted. It is nil if the API server was not called.
 	acceptance *metav1.Condition
 }
 
 // The reasons of the condition Ready.
 const (
-	// Compiled: the object's newest spec is in force.
+	// Compiled means that the object's newest spec is in force.
 	Compiled = "Compiled"
-	// CompileFailed: the spec cannot be used; the message says why.
+	// CompileFailed means that the spec has an error, which is in the message.
 	CompileFailed = "CompileFailed"
-	// NameTaken: a template of Pillion's own has the name.
+	// NameTaken means that a built-in template has the name.
 	NameTaken = "NameTaken"
-	// CanaryUnusable: the template is a canary that compiles alone, and not in place of the
-	// stable template, or there is none.
+	// CanaryUnusable means that a canary compiles, but that the stable template does not exist, or
+	// that the canary cannot replace it.
 	CanaryUnusable = "CanaryUnusable"
-	// Shadowed: a template of the cluster has the name of this one of a namespace, and counts.
+	// Shadowed means that a template of the cluster has the name, and is in force instead.
 	Shadowed = "Shadowed"
-	// TooMany: the namespace has older templates, as many as count.
+	// TooMany means that the namespace already has the largest number of older templates.
 	TooMany = "TooMany"
-	// TooLarge: the template of a namespace is larger than it may be, or those of all namespaces take more memory
-	// than there is for them, and those of this one are among the largest.
+	// TooLarge means that a template of a namespace exceeds its bound, or that the templates of all namespaces
+	// exceed theirs and the templates of this namespace are among the largest.
 	TooLarge = "TooLarge"
 )
 
 // The reasons of the condition Accepted.
 const (
-	// Valid: API servers accept a sample pod that gets the template.
+	// Valid means that API servers accept a sample pod with the template.
 	Valid = "Valid"
-	// Invalid: they call every sample pod invalid.
+	// Invalid means that API servers refuse every sample pod as invalid.
 	Invalid = "Invalid"
-	// NotAsked: no API server is asked about this template.
+	// NotAsked means that Pillion sends no sample pods of this template.
 	NotAsked = "NotAsked"
-	// NoAnswer: an API server did not say whether sample pods are valid. It is asked again.
+	// NoAnswer means that the API server gave no answer. Pillion tries again.
 	NoAnswer = "NoAnswer"
 )
 

@@ -15,11 +15,11 @@ type Wake chan struct{}
 // NewWake returns a [Wake] for [Until].
 func NewWake() Wake { return make(Wake, 1) }
 
-// Wake has the loop go on now, or after what it does. It does not wait.
+// Wake ends the present pause, or the next one. It does not wait.
 func (w Wake) Wake() {
 	select {
 	case w <- struct{}{}:
-	default: // it is to go on already
+	default: // the loop has been woken already
 	}
 }
 
@@ -48,8 +48,8 @@ func Until(ctx context.Context, d time.Duration, woken <-chan struct{}) bool {
 	return true
 }
 
-// UntilReady waits until ready returns nil, and asks it each time that every has passed. It
-// reports false if ctx ended first.
+// UntilReady calls ready at the interval every until it returns nil. It reports false if ctx ended
+// first.
 func UntilReady(ctx context.Context, every time.Duration, ready func() error) bool {
 	for ready() != nil {
 		if !For(ctx, every) {

@@ -18,21 +18,20 @@ import (
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
-// page is how many objects an API server is asked for at a time. They are decoded one by one as they come, so memory
-// holds the largest one, whatever the page takes.
+// page is the number of objects of one request. They are decoded one by one as they arrive, so the memory is that of
+// the largest object.
 const page = 500
 
 // kinds are the kinds of workloads that people write, in the order in which they are read.
 var kinds = slices.DeleteFunc(slices.Clone(owner.Kinds), func(k owner.Resource) bool { return !k.Written })
 
-// List reads the workloads of a namespace.
-type List func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unlooked []string)
+// List calls f with each workload of a namespace. It returns the kinds that it could not read, with the reason.
+type List func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unchecked []string)
 
-// NewList returns a list whose client, of any group, needs the verb list on the kinds of workloads. It calls f with
-// each workload of a namespace that makes pods and that no other one owns, one at a time and in no order. It ends
-// with its context, and returns what could not be looked at.
+// NewList returns a list whose client, of any group, needs the verb list on the kinds of workloads. The list has each
+// workload of a namespace that makes pods and that has no controller, one at a time and in no order.
 func NewList(client rest.Interface) List {
-	return func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unlooked []string) {
+	return func(ctx context.Context, namespace string, f func(apiVersion, kind string, workload json.RawMessage)) (unchecked []string) {
 		var mu sync.Mutex
 		var all sync.WaitGroup
 		for _, k := range kinds {
@@ -50,13 +49,13 @@ func NewList(client rest.Interface) List {
 				if err != nil {
 					mu.Lock()
 					defer mu.Unlock()
-					unlooked = append(unlooked, unread(ctx, k, err))
+					unchecked = append(unchecked, formatFailure(ctx, k, err))
 				}
 			})
 		}
 		all.Wait()
-		slices.Sort(unlooked)
-		return unlooked
+		slices.Sort(unchecked)
+		return unchecked
 	}
 }
 
@@ -72,8 +71,8 @@ func read(ctx context.Context, client rest.Interface, k owner.Resource, namespac
 	}, visit)
 }
 
-// unread says that a kind was not read to its end.
-func unread(ctx context.Context, k owner.Resource, err error) string {
+// formatFailure returns the kind and the reason why it was not read completely.
+func formatFailure(ctx context.Context, k owner.Resource, err error) string {
 	why := err.Error()
 	switch {
 	case ctx.Err() != nil:

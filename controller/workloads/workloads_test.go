@@ -113,7 +113,7 @@ func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
 		return true
 	}}
 	var got []string
-	unlooked := s.list(t)(t.Context(), "shop", func(apiVersion, kind string, raw json.RawMessage) {
+	unchecked := s.list(t)(t.Context(), "shop", func(apiVersion, kind string, raw json.RawMessage) {
 		var o struct{ Metadata struct{ Name string } }
 		if err := json.Unmarshal(raw, &o); err != nil {
 			t.Error(err)
@@ -122,8 +122,8 @@ func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
 	})
 	slices.Sort(got)
 	want := []string{"apps/v1 Deployment api", "apps/v1 Deployment web", "apps/v1 StatefulSet db", "batch/v1 CronJob nightly", "batch/v1 Job import"}
-	if !slices.Equal(got, want) || !slices.Equal(unlooked, []string{"daemonsets (missing permission: the verb list)"}) {
-		t.Errorf("%q, not looked at %q; want %q", got, unlooked, want)
+	if !slices.Equal(got, want) || !slices.Equal(unchecked, []string{"daemonsets (missing permission: the verb list)"}) {
+		t.Errorf("%q, not looked at %q; want %q", got, unchecked, want)
 	}
 	if slices.ContainsFunc(s.asked, func(url string) bool { return !strings.Contains(url, "/namespaces/shop/") }) {
 		t.Errorf("asked %q", s.asked)

@@ -13,7 +13,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 )
 
-// account looks at Pillion's ServiceAccount and at the tokens of the replicas.
+// account checks Pillion's ServiceAccount and the tokens of the replicas.
 func account(ctx context.Context, in *installation) ([]Finding, error) {
 	name := in.release.Server.Namespace + ":" + in.release.Server.ServiceAccount
 	read, err := inspect.Get[corev1.ServiceAccount](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("serviceaccounts"), in.release.Server.Namespace, in.release.Server.ServiceAccount)
@@ -34,19 +34,19 @@ func account(ctx context.Context, in *installation) ([]Finding, error) {
 			found = append(found, failed(fmt.Sprintf("Pillion's service account %s was deleted, and created again at %s: the token of replica %s is of the deleted account", name, created.UTC().Format(time.RFC3339), r.Name), in.restart()))
 		}
 	}
-	return capped(found, "replicas with such tokens"), nil
+	return limit(found, "replicas with such tokens"), nil
 }
 
 // rights compares the roles and their bindings with those that the chart renders.
 func rights(ctx context.Context, in *installation) ([]Finding, error) {
-	found, n, err := in.compared(ctx, in.restore(), map[string]schema.GroupVersionResource{
+	found, n, err := in.compareRendered(ctx, in.restore(), map[string]schema.GroupVersionResource{
 		"Role":               rbacv1.SchemeGroupVersion.WithResource("roles"),
 		"RoleBinding":        rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
 		"ClusterRole":        rbacv1.SchemeGroupVersion.WithResource("clusterroles"),
 		"ClusterRoleBinding": rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
 	})
 	if err == nil && n == 0 {
-		return skipped("not looked at: the chart makes no roles (rbac.create=false); a replica that lacks a right says so"), nil
+		return skipped("not checked: the chart makes no roles (rbac.create=false); a replica that lacks a right says so"), nil
 	}
 	return found, err
 }

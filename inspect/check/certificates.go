@@ -24,7 +24,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// endsSoon is how long before its end a certificate has to be replaced by somebody else.
+// endsSoon is the remaining time at which a certificate that Pillion does not replace causes a warning.
 const endsSoon = 14 * 24 * time.Hour
 
 func certificates(ctx context.Context, in *installation) ([]Finding, error) {
@@ -36,14 +36,14 @@ func certificates(ctx context.Context, in *installation) ([]Finding, error) {
 			return nil, err
 		}
 		for _, w := range c.Webhooks {
-			found = append(found, in.bundle(strings.TrimSuffix(of.Resource, "s")+"/"+name, w)...)
+			found = append(found, in.checkBundle(strings.TrimSuffix(of.Resource, "s")+"/"+name, w)...)
 		}
 	}
 	all, err := in.replicas()
 	if err != nil {
 		return found, err
 	}
-	// A certificate that Pillion or cert-manager replaces is replaced when a third of its time is left.
+	// Pillion and cert-manager replace a certificate when a third of its time is left.
 	soon := endsSoon
 	if in.release.Certificates.Provider != "files" && in.release.Certificates.LeafDuration > 0 {
 		soon = in.release.Certificates.LeafDuration / 6
@@ -67,8 +67,8 @@ func certificates(ctx context.Context, in *installation) ([]Finding, error) {
 	return found, nil
 }
 
-// bundle judges the caBundle of an entry that calls Pillion.
-func (in *installation) bundle(configuration string, w admissionv1.ValidatingWebhook) []Finding {
+// checkBundle checks the caBundle of an entry that calls Pillion.
+func (in *installation) checkBundle(configuration string, w admissionv1.ValidatingWebhook) []Finding {
 	if !in.isService(w.ClientConfig.Service) {
 		return nil
 	}
@@ -99,14 +99,14 @@ func TrustedCAs(bundle []byte) []*x509.Certificate {
 	}
 }
 
-// proven creates a pod of the proof namespace by dry run.
-func proven(ctx context.Context, in *installation) ([]Finding, error) {
+// checkProof creates a pod in the proof namespace by dry run.
+func checkProof(ctx context.Context, in *installation) ([]Finding, error) {
 	namespace := in.release.Namespaces.Proof
 	if namespace == "" {
-		return skipped("not looked at: the installation has no proof namespace (enforcement)"), nil
+		return skipped("not checked: the installation has no proof namespace (enforcement)"), nil
 	}
 	pod, err := in.createDry(ctx, namespace, proof.Pod())
-	if pillionrights.Lacks(err) {
+	if pillionrights.IsMissing(err) {
 		return nil, err
 	}
 	code, ours := reason.OfRefusal(err)
@@ -130,7 +130,7 @@ func proven(ctx context.Context, in *installation) ([]Finding, error) {
 	return found, err
 }
 
-// createDry creates a pod by dry run, and returns the pod as the API server would store it.
+// createDry creates a pod by dry run, and returns the API server's answer.
 func (in *installation) createDry(ctx context.Context, namespace string, pod *corev1.Pod) (*corev1.Pod, error) {
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -12,28 +12,28 @@ import (
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
-// difference is a field of an object that is not as the chart renders it.
+// difference is a field of an object that differs from the chart's.
 type difference struct {
 	// field is a path such as webhooks[enforced.pillion.dev].rules[0].scope.
-	field       string
-	there, want any
+	field    string
+	is, want any
 }
 
-// apiDefaults are the values of fields that API servers set where the chart renders none. Nil stands
-// for any value.
+// apiDefaults are the fields that API servers set if the chart does not render them, with their
+// values. nil stands for any value.
 var apiDefaults = map[string]any{
 	"matchPolicy": "Equivalent", "failurePolicy": "Fail", "reinvocationPolicy": "Never", "scope": "*", "timeoutSeconds": 10.0, "port": 443.0,
 	"type": "ClusterIP", "protocol": "TCP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
 	"clusterIP": nil, "clusterIPs": nil, "ipFamilies": nil, "ipFamilyPolicy": nil,
 }
 
-// differences returns the deepest fields that differ. Items of lists are found by their names; items
-// without one by their places, where as many are there as there should be.
+// differences returns the deepest fields that differ. It compares items of lists by their names, and
+// items without a name by their indexes if both lists have the same length.
 func differences(field string, there, want any) []difference {
 	if reflect.DeepEqual(there, want) || isEmpty(there) && isEmpty(want) {
 		return nil
 	}
-	a, b := parts(there), parts(want)
+	a, b := children(there), children(want)
 	if a == nil || b == nil || unnamed(there) && unnamed(want) && len(a) != len(b) {
 		return []difference{{field, there, want}}
 	}
@@ -50,7 +50,7 @@ func differences(field string, there, want any) []difference {
 	return all
 }
 
-// isEmpty reports whether a value says no more than its absence.
+// isEmpty reports whether a value is equivalent to an absent one.
 func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -73,8 +73,9 @@ func nameOf(item any) string {
 	return name
 }
 
-// parts returns the parts of a value of JSON, by the end of their fields' names; nil if it has none.
-func parts(v any) map[string]any {
+// children returns the fields or items of a JSON value by the last segment of their paths. It returns nil for a
+// scalar.
+func children(v any) map[string]any {
 	all := map[string]any{}
 	switch v := v.(type) {
 	case map[string]any:
@@ -95,22 +96,22 @@ func parts(v any) map[string]any {
 	return all
 }
 
-// ofEntry splits the path of a field of a webhook configuration.
-var ofEntry = regexp.MustCompile(`^webhooks\[([^\]]+)\]\.?(.*)$`)
+// entryPath splits the path of a field of a webhook configuration.
+var entryPath = regexp.MustCompile(`^webhooks\[([^\]]+)\]\.?(.*)$`)
 
 // String names the entry and the field, and both values.
 func (d difference) String() string {
 	subject, field := "it", d.field
-	if parts := ofEntry.FindStringSubmatch(d.field); parts != nil {
+	if parts := entryPath.FindStringSubmatch(d.field); parts != nil {
 		subject, field = "entry "+parts[1], parts[2]
 	}
-	there, want := shown(d.there, d.want)
+	there, want := shown(d.is, d.want)
 	switch {
-	case field == "" && d.there == nil:
+	case field == "" && d.is == nil:
 		return subject + " is missing"
 	case field == "":
 		return subject + " is not part of the chart: " + there
-	case d.there == nil:
+	case d.is == nil:
 		return fmt.Sprintf("%s has no %s, and the chart renders %s", subject, field, want)
 	case d.want == nil:
 		return fmt.Sprintf("%s has %s %s, and the chart renders none", subject, field, there)
@@ -118,17 +119,17 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s has %s %s, and the chart renders %s", subject, field, there, want)
 }
 
-// mostShown is how many characters of a value are shown.
-const mostShown = 100
+// maxShown bounds the shown part of a value, in characters.
+const maxShown = 100
 
-// shown returns two values as JSON, from shortly before the first difference on, and cut.
+// shown returns two values as JSON, cut around the first difference.
 func shown(a, b any) (string, string) {
 	x, y := []rune(string(podschema.Encode(a))), []rune(string(podschema.Encode(b)))
 	from := 0
-	for len(x) > mostShown && from < min(len(x), len(y)) && x[from] == y[from] {
+	for len(x) > maxShown && from < min(len(x), len(y)) && x[from] == y[from] {
 		from++
 	}
-	from = max(0, from-mostShown/4)
-	cut := func(text []rune) string { return string(text[min(from, len(text)):min(from+mostShown, len(text))]) }
+	from = max(0, from-maxShown/4)
+	cut := func(text []rune) string { return string(text[min(from, len(text)):min(from+maxShown, len(text))]) }
 	return cut(x), cut(y)
 }

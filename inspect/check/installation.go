@@ -26,14 +26,14 @@ type installation struct {
 	cluster *inspect.Cluster
 	version string
 	now     time.Time
-	// release is Pillion as its settings say, absent says why they are not known.
+	// release has the settings. absent is the error of reading them.
 	release inspect.Release
 	absent  error
 
 	replicas   func() ([]state.Replica, error)
 	rendered   func() ([]unstructured.Unstructured, error)
 	namespaces func() ([]labels.Namespace, error)
-	// templates are those in force, as this program compiles them, with those of namespaces.
+	// templates returns the set in force, with the templates of namespaces. This program compiles it.
 	templates func() (*templates.Set, error)
 }
 
@@ -55,14 +55,13 @@ func newInstallation(ctx context.Context, cluster *inspect.Cluster, version stri
 		if err != nil || !in.release.Templates.Namespaced {
 			return s.Templates, err
 		}
-		own, err := cluster.OwnTemplates(ctx, s.Compile)
+		own, err := cluster.AllNamespacedTemplates(ctx, s.Compile)
 		return s.Templates.WithNamespaces(func(namespace string) []templates.Entry { return own[namespace] }), err
 	})
 	return in
 }
 
-// readRendered reads the objects that the chart renders for the installation's values, from its
-// ConfigMap.
+// readRendered reads the chart's rendered objects from the release's ConfigMap.
 func (in *installation) readRendered(ctx context.Context) ([]unstructured.Unstructured, error) {
 	name := in.release.Server.Service + "-rendered"
 	config, err := inspect.Get[corev1.ConfigMap](ctx, in.cluster, corev1.SchemeGroupVersion.WithResource("configmaps"), in.release.Server.Namespace, name)
@@ -85,14 +84,14 @@ func (in *installation) readRendered(ctx context.Context) ([]unstructured.Unstru
 	return all, nil
 }
 
-// helmRelease returns the name of the Helm release, "" if Helm did not install Pillion.
+// helmRelease returns the name of the Helm release, or "" if Helm did not install Pillion.
 func (in *installation) helmRelease() string {
 	name, _ := in.release.Helm()
 	return name
 }
 
-// restore is the command that brings back objects of the release that somebody took away: a rollback
-// to the revision that is installed.
+// restore returns the command that creates deleted objects of the release again: a rollback to the
+// installed revision.
 func (in *installation) restore() string {
 	name, serverSide := in.release.Helm()
 	if name == "" {
@@ -105,20 +104,20 @@ func (in *installation) restore() string {
 	return command
 }
 
-// replace is the command that takes back edits of the objects that the chart renders. A rollback does
-// not: Helm leaves alone the items of lists and the fields that none of its manifests has named.
-// caBundles stay, which the chart leaves to others, so that pods may come meanwhile.
+// replace returns the command that reverts edits of the chart's objects. A rollback does not revert
+// all: Helm ignores fields and items of lists that are in none of its manifests. The command keeps
+// the caBundles, which the chart does not render, so that pods can be created meanwhile.
 func (in *installation) replace() string {
 	return fmt.Sprintf(`kubectl -n %s get configmap %s-rendered -o jsonpath='{.data.objects\.yaml}' | kubectl create -f - -l app.kubernetes.io/component=registration --dry-run=client -o json | sed 's|"clientConfig": {|&"caBundle":"'`+
 		`$(kubectl get mutatingwebhookconfigurations -o jsonpath='{.items[*].webhooks[?(@.name=="enforced.%s")].clientConfig.caBundle}')'",|' | kubectl replace -f -`, in.release.Server.Namespace, in.release.Server.Service, v1alpha1.Group)
 }
 
-// logs is the command that prints the replicas' logs.
+// logs returns the command that prints the replicas' logs.
 func (in *installation) logs() string {
 	return fmt.Sprintf("kubectl -n %s logs -l %s --tail=100 --prefix", in.release.Server.Namespace, in.selector())
 }
 
-// restart is the command that starts the replicas anew.
+// restart returns the command that restarts the replicas.
 func (in *installation) restart() string {
 	return fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", in.release.Server.Namespace, in.release.Server.Service)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// templateNames finds names in annotations of namespaces that no template has: neither one that replicas
-// report as in force, nor one that is there and that they will know soon.
+// templateNames finds names of templates in annotations of namespaces that do not exist. A template
+// exists if replicas report it as in force, or if the API server has its object.
 func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 	set, err := in.templates()
 	if err != nil {
@@ -28,7 +28,7 @@ func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	served := slices.DeleteFunc(slices.Collect(maps.Keys(in.served())), func(name string) bool { _, canary := set.Canary(name); return canary })
+	served := slices.DeleteFunc(slices.Collect(maps.Keys(in.servedHashes())), func(name string) bool { _, canary := set.Canary(name); return canary })
 	var found []Finding
 	for _, ns := range namespaces {
 		if in.release.Registration().KeepsOut(ns.Namespace) {
@@ -38,25 +38,25 @@ func templateNames(ctx context.Context, in *installation) ([]Finding, error) {
 		for _, e := range set.In(ns.Name).Entries() {
 			known = append(known, e.Name)
 		}
-		finding, err := in.namesOf(ctx, ns, known)
+		finding, err := in.checkNames(ctx, ns, known)
 		if err != nil {
 			return found, err
 		}
 		if finding != nil {
 			found = append(found, *finding)
 		}
-		if len(found) > mostFindings {
+		if len(found) > maxFindings {
 			break
 		}
 	}
-	return capped(found, "namespaces with such names"), nil
+	return limit(found, "namespaces with such names"), nil
 }
 
-// anyTemplate stands in a command for the name of a template, which its reader has to choose.
+// anyTemplate is the placeholder in a command for the name of a template.
 const anyTemplate = "TEMPLATE"
 
-// namesOf judges the annotation of a namespace. It returns nil if all names are known.
-func (in *installation) namesOf(ctx context.Context, ns labels.Namespace, known []string) (*Finding, error) {
+// checkNames checks the annotation of a namespace. It returns nil if all names are in known.
+func (in *installation) checkNames(ctx context.Context, ns labels.Namespace, known []string) (*Finding, error) {
 	key := v1alpha1.InjectKey
 	value, there := ns.Annotations[key]
 	annotate := func(names ...string) string {
@@ -84,13 +84,13 @@ func (in *installation) namesOf(ctx context.Context, ns labels.Namespace, known 
 	if len(wrong) == 0 {
 		return nil, nil
 	}
-	message := fmt.Sprintf("namespace %s names %s, which does not exist", ns.Name, show.Some(wrong, mostNamed))
+	message := fmt.Sprintf("namespace %s names %s, which does not exist", ns.Name, show.Some(wrong, maxNames))
 	for _, name := range wrong {
 		pods, err := in.cluster.Names.Resource(inspect.PodsResource).Namespace(ns.Name).List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.HashLabel(name), Limit: 1})
 		if err != nil {
 			return nil, fmt.Errorf("listing pods of namespace %s: %w", ns.Name, err)
 		}
-		if len(pods.Items) > 0 { // another name would take the sidecar from pods that are made anew
+		if len(pods.Items) > 0 { // with another name, new pods would lose the sidecar
 			return new(failed(fmt.Sprintf("%s; pods of it run with the sidecar of %s. Apply the template again", message, name), applyTemplates)), nil
 		}
 	}

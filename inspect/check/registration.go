@@ -24,7 +24,7 @@ var (
 
 // registration compares the webhook configurations and the Service with those that the chart renders.
 func registration(ctx context.Context, in *installation) ([]Finding, error) {
-	found, _, err := in.compared(ctx, in.replace(), map[string]schema.GroupVersionResource{
+	found, _, err := in.compareRendered(ctx, in.replace(), map[string]schema.GroupVersionResource{
 		"MutatingWebhookConfiguration":   mutatingConfigurations,
 		"ValidatingWebhookConfiguration": validatingConfigurations,
 		"Service":                        corev1.SchemeGroupVersion.WithResource("services"),
@@ -32,19 +32,19 @@ func registration(ctx context.Context, in *installation) ([]Finding, error) {
 	if err != nil {
 		return found, err
 	}
-	copies, err := in.copies(ctx)
+	copies, err := in.findCopies(ctx)
 	for _, c := range copies {
-		if len(found) > 0 { // pods may have their sidecars by the copy
-			c.Message, c.Remedy = c.Message+". Mend what is named above first", ""
+		if len(found) > 0 { // pods may get their sidecars only by the copy
+			c.Message, c.Remedy = c.Message+". Repair the faults above first", ""
 		}
 		found = append(found, c)
 	}
 	return found, err
 }
 
-// policies compares the admission policies of the chart with those that it renders.
+// policies compares the chart's admission policies in the cluster with the rendered ones.
 func policies(ctx context.Context, in *installation) ([]Finding, error) {
-	found, n, err := in.compared(ctx, in.replace(), map[string]schema.GroupVersionResource{
+	found, n, err := in.compareRendered(ctx, in.replace(), map[string]schema.GroupVersionResource{
 		"ValidatingAdmissionPolicy":        policyResource,
 		"ValidatingAdmissionPolicyBinding": bindingResource,
 	})
@@ -54,9 +54,9 @@ func policies(ctx context.Context, in *installation) ([]Finding, error) {
 	return found, err
 }
 
-// compared compares the objects of some kinds with those that the chart renders, which it counts.
-// The remedy takes edits back.
-func (in *installation) compared(ctx context.Context, remedy string, kinds map[string]schema.GroupVersionResource) (found []Finding, n int, err error) {
+// compareRendered compares objects of the kinds with the chart's, and returns the number of the chart's objects. The
+// remedy is for edited objects.
+func (in *installation) compareRendered(ctx context.Context, remedy string, kinds map[string]schema.GroupVersionResource) (found []Finding, n int, err error) {
 	rendered, err := in.rendered()
 	if err != nil {
 		return nil, 0, err
@@ -81,11 +81,11 @@ func (in *installation) compared(ctx context.Context, remedy string, kinds map[s
 			edited = append(edited, failed(name+": "+d.String(), remedy))
 		}
 	}
-	return append(capped(edited, "differences"), capped(missing, "missing objects")...), n, nil
+	return append(limit(edited, "differences"), limit(missing, "missing objects")...), n, nil
 }
 
-// fieldsOf returns the fields of an object that are compared, as JSON: neither its metadata and
-// status, nor caBundles, which are set at run time.
+// fieldsOf returns the compared fields of an object, as JSON: all but its metadata, its status and
+// caBundles, which are set at run time.
 func fieldsOf(u *unstructured.Unstructured) map[string]any {
 	var object map[string]any
 	if text, err := u.MarshalJSON(); err != nil || json.Unmarshal(text, &object) != nil {
@@ -103,8 +103,8 @@ func fieldsOf(u *unstructured.Unstructured) map[string]any {
 	return object
 }
 
-// copies finds other configurations whose entries call Pillion.
-func (in *installation) copies(ctx context.Context) (found []Finding, err error) {
+// findCopies finds other configurations whose entries call Pillion.
+func (in *installation) findCopies(ctx context.Context) (found []Finding, err error) {
 	for _, resource := range []schema.GroupVersionResource{mutatingConfigurations, validatingConfigurations} {
 		all, err := inspect.List[admissionv1.ValidatingWebhookConfiguration](ctx, in.cluster, resource, "", metav1.ListOptions{}) // the other kind has the same fields
 		if err != nil {
@@ -117,13 +117,13 @@ func (in *installation) copies(ctx context.Context) (found []Finding, err error)
 			}
 			name := strings.TrimSuffix(resource.Resource, "s") + "/" + c.Name
 			remedy := "kubectl delete " + name
-			if len(calls) < len(c.Webhooks) { // its owner's to change
+			if len(calls) < len(c.Webhooks) { // only its owner may delete the other entries
 				remedy = "kubectl edit " + name
 			}
 			found = append(found, failed(fmt.Sprintf("%s is not part of the chart, and its entry %s calls Pillion: Pillion is called twice or for more pods, and nobody renews the caBundle", name, calls[0].Name), remedy))
 		}
 	}
-	return capped(found, "configurations that call Pillion"), nil
+	return limit(found, "configurations that call Pillion"), nil
 }
 
 // isService reports whether an entry calls Pillion's Service.

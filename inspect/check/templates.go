@@ -21,7 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// definition has the fields of a CustomResourceDefinition that are judged.
+// definition has the fields of a CustomResourceDefinition that are checked.
 type definition struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -35,7 +35,7 @@ type definition struct {
 	} `json:"status"`
 }
 
-// applyDefinitions is the command that brings the CRDs back, from the chart.
+// applyDefinitions is the command that applies the chart's CRDs.
 const applyDefinitions = "helm show crds CHART | kubectl apply --server-side --force-conflicts --field-manager=helm -f -"
 
 func crds(ctx context.Context, in *installation) ([]Finding, error) {
@@ -56,14 +56,14 @@ func crds(ctx context.Context, in *installation) ([]Finding, error) {
 		case err != nil:
 			return found, err
 		default:
-			found = append(found, judge(crd)...)
+			found = append(found, checkDefinition(crd)...)
 		}
 	}
 	return found, nil
 }
 
-// judge judges a CustomResourceDefinition.
-func judge(crd definition) []Finding {
+// checkDefinition checks a CustomResourceDefinition.
+func checkDefinition(crd definition) []Finding {
 	established := cmp.Or(meta.FindStatusCondition(crd.Status.Conditions, "Established"), &metav1.Condition{})
 	var served []string
 	for _, v := range crd.Spec.Versions {
@@ -80,16 +80,16 @@ func judge(crd definition) []Finding {
 	return nil
 }
 
-// applyTemplates is the command that brings templates back, from the files of their author.
+// applyTemplates is the command that applies templates from the files of their author.
 const applyTemplates = "kubectl apply -f SIDECARTEMPLATES"
 
 // getTemplate is the command that reads a SidecarTemplate.
 func getTemplate(name string) string { return "kubectl get sidecartemplate " + name + " -o yaml" }
 
-// served returns the templates that the replicas report as in force, each with the hashes that
-// they have for it. A replica without the template has an empty hash.
-func (in *installation) served() map[string]map[string]bool {
-	all, _ := in.replicas() // why they cannot be read is another check's
+// servedHashes returns the templates that replicas report as in force, with the hashes of all
+// replicas. The hash of a replica without the template is "".
+func (in *installation) servedHashes() map[string]map[string]bool {
+	all, _ := in.replicas() // the check replicas reports the error
 	all = slices.DeleteFunc(slices.Clone(all), func(r state.Replica) bool { return !r.Answers })
 	hashes := map[string]map[string]bool{}
 	for _, r := range all {
@@ -105,9 +105,9 @@ func (in *installation) served() map[string]map[string]bool {
 	return hashes
 }
 
-// lost returns the templates in force whose objects are gone.
-func (in *installation) lost(set *templates.Set) []string {
-	served := in.served()
+// lostTemplates returns the templates in force whose objects do not exist.
+func (in *installation) lostTemplates(set *templates.Set) []string {
+	served := in.servedHashes()
 	maps.DeleteFunc(served, func(name string, _ map[string]bool) bool { _, there := set.Find(name); return there })
 	return slices.Sorted(maps.Keys(served))
 }
@@ -125,45 +125,41 @@ func allTemplates(ctx context.Context, in *installation) ([]Finding, error) {
 		}
 	}
 	refused, err := in.unaccepted(ctx)
-	found = append(capped(found, "templates with a mistake"), capped(refused, "templates that are not accepted")...)
+	found = append(limit(found, "templates with a mistake"), limit(refused, "templates that are not accepted")...)
 	if err != nil {
 		return found, err
 	}
-	if lost := in.lost(set); len(lost) > 0 {
-		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, mostNamed)), applyTemplates))
+	if lost := in.lostTemplates(set); len(lost) > 0 {
+		found = append(found, warning(fmt.Sprintf("the templates %s are in force, and their objects are gone: replicas that start do not have them, so restart none until they are back", show.Some(lost, maxNames)), applyTemplates))
 	}
 	var differing []string
-	for name, hashes := range in.served() {
+	for name, hashes := range in.servedHashes() {
 		if len(hashes) > 1 {
 			differing = append(differing, name)
 		}
 	}
 	if slices.Sort(differing); len(differing) > 0 {
-		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", show.Some(differing, mostNamed)), in.pillion("pillion status")))
+		found = append(found, warning(fmt.Sprintf("replicas apply different versions of %s; within a second of a change that is as it should be", show.Some(differing, maxNames)), in.pillion("pillion status")))
 	}
 	return found, nil
 }
 
-// unaccepted finds the templates that the API server called invalid: their condition Accepted is False.
+// unaccepted finds the templates whose condition Accepted is False.
 func (in *installation) unaccepted(ctx context.Context) (found []Finding, err error) {
 	for _, resource := range []schema.GroupVersionResource{store.Resource, store.NamespacedResource} {
 		if resource == store.NamespacedResource && !in.release.Templates.Namespaced {
 			continue
 		}
-		all, err := inspect.List[v1alpha1.SidecarTemplate](ctx, in.cluster, resource, "", metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) { // the CRD is another check's
+		all, err := in.cluster.Unaccepted(ctx, resource, "")
+		if err != nil && !apierrors.IsNotFound(err) { // the check crds reports a missing CRD
 			return found, err
 		}
 		for _, t := range all {
-			accepted := meta.FindStatusCondition(t.Status.Conditions, "Accepted")
-			if accepted == nil || accepted.Status != metav1.ConditionFalse {
-				continue
-			}
 			name, get := t.Name, getTemplate(t.Name)
 			if t.Namespace != "" {
 				name, get = t.Namespace+"/"+t.Name, fmt.Sprintf("kubectl -n %s get namespacedsidecartemplate %s -o yaml", t.Namespace, t.Name)
 			}
-			found = append(found, failed(fmt.Sprintf("template %s is not accepted: %s", name, oneLine(accepted.Message)), get))
+			found = append(found, failed(fmt.Sprintf("template %s is not accepted: %s", name, oneLine(t.Message)), get))
 		}
 	}
 	return found, nil

@@ -8,9 +8,9 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Answer adds the API server's answer to the creation of the pod, which is the verdict where the rules
-// say something else.
-func (p *Pod) Answer(d DryRun) {
+// SetDryRun sets the API server's answer. If the answer contradicts the verdict of the rules, it becomes
+// the verdict.
+func (p *Pod) SetDryRun(d DryRun) {
 	p.DryRun = &d
 	var missing []string
 	for _, t := range p.Templates {
@@ -19,9 +19,9 @@ func (p *Pod) Answer(d DryRun) {
 		}
 	}
 	switch {
-	case !d.Allowed && p.makesRoom():
+	case !d.Allowed && p.isOwnQuota():
 	case !d.Allowed:
-		p.refuse(d.Says)
+		p.refuse(d.Text)
 	case p.Refused:
 		p.Verdict, p.Refused = "admitted, as the API server answers; by the rules that can be read: "+p.Verdict, false
 	case len(missing) > 0:
@@ -29,21 +29,22 @@ func (p *Pod) Answer(d DryRun) {
 	}
 }
 
-// makesRoom reports whether the API server refused one more pod for a quota that the workload's own pods
-// use up.
-func (p *Pod) makesRoom() bool {
-	return strings.Contains(p.DryRun.Says, "exceeded quota") && p.Running != nil && p.Running.Pods > 0 && p.Running.Failure == nil
+// isOwnQuota reports whether the API server refused the pod for a quota that the workload's own pods use
+// up.
+func (p *Pod) isOwnQuota() bool {
+	return strings.Contains(p.DryRun.Text, "exceeded quota") && p.Running != nil && p.Running.Pods > 0 && p.Running.Failure == nil
 }
 
-// TrustFailure has the newest failure of a workload without any pod be the verdict, where the API server
-// cannot be asked.
+// TrustFailure makes the newest failure of a workload without pods the verdict. It stands in for a dry run
+// that the user may not make.
 func (p *Pod) TrustFailure() {
 	if p.Running != nil && p.Running.Failure != nil && p.Running.Pods == 0 {
 		p.refuse("refused: " + p.Running.Failure.Message)
 	}
 }
 
-// refuse has the verdict be that no new pod comes to be. So nothing is gained by replacing those that run.
+// refuse sets the verdict to a refusal. It removes the command that would replace running pods, because
+// the new ones would be refused.
 func (p *Pod) refuse(verdict string) {
 	p.Verdict, p.Refused = verdict, true
 	if p.Running != nil {

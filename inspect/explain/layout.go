@@ -8,18 +8,18 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Style says how a text is written.
+// Style is the style of a text.
 type Style struct {
-	// Width is the number of columns of a line. Less than 40 counts as 40.
+	// Width is the number of columns of a line, at least 40.
 	Width int
-	// Colour: with the colours of a terminal.
+	// Colour turns on the colours of a terminal.
 	Colour bool
 }
 
 const (
 	minWidth = 40
-	// widestLabel is the widest first column.
-	widestLabel = 24
+	// maxLabel bounds the first column.
+	maxLabel = 24
 )
 
 // colour is an attribute of a terminal's text.
@@ -43,7 +43,7 @@ type layout struct {
 
 func newLayout(s Style) *layout { return &layout{width: max(s.Width, minWidth), paint: s.Colour} }
 
-func (l *layout) painted(text string, c colour) string {
+func (l *layout) paintText(text string, c colour) string {
 	if !l.paint || c == plain || text == "" {
 		return text
 	}
@@ -52,31 +52,31 @@ func (l *layout) painted(text string, c colour) string {
 
 // text writes a paragraph. Its lines but the first are indented by two more columns.
 func (l *layout) text(indent int, text string, c colour) {
-	for i, line := range show.Wrap(shown(text), l.width-indent, l.width-indent-2) {
+	for i, line := range show.Wrap(printable(text), l.width-indent, l.width-indent-2) {
 		if i > 0 {
 			l.b.WriteString("  ")
 		}
 		l.b.WriteString(strings.Repeat(" ", indent))
-		l.b.WriteString(l.painted(line, c))
+		l.b.WriteString(l.paintText(line, c))
 		l.b.WriteByte('\n')
 	}
 }
 
-// heading begins a part.
+// heading writes a heading.
 func (l *layout) heading(text string) {
 	l.text(0, text, bold)
 }
 
-// commands writes commands, each on a line of its own and whole, so that it can be copied.
+// commands writes each command on one line, so that it can be copied.
 func (l *layout) commands(indent int, all []string) {
 	for _, c := range all {
 		l.command(indent, "", c)
 	}
 }
 
-// command writes a command behind a label, on one line however long it is.
+// command writes a label and a command on one line, without wrapping it.
 func (l *layout) command(indent int, label, command string) {
-	fmt.Fprintf(&l.b, "%*s%s%s\n", indent, "", label, l.painted(show.Printable(command), bold))
+	fmt.Fprintf(&l.b, "%*s%s%s\n", indent, "", label, l.paintText(show.Printable(command), bold))
 }
 
 // row is a label and its text.
@@ -85,30 +85,30 @@ type row struct {
 	colour      colour
 }
 
-// rows writes labels and texts in two columns. A label that is too wide for the first column
-// has a line of its own.
+// rows writes labels and texts in two columns. A label that is wider than the first column gets
+// a line of its own.
 func (l *layout) rows(indent int, rows []row) {
 	column := 0
 	for _, r := range rows {
-		if n := utf8.RuneCountInString(shown(r.label)); n <= widestLabel {
+		if n := utf8.RuneCountInString(printable(r.label)); n <= maxLabel {
 			column = max(column, n)
 		}
 	}
 	column = min(max(column, 8), l.width/3)
 	space := l.width - indent - column - 2
 	for _, r := range rows {
-		label := shown(r.label)
+		label := printable(r.label)
 		fits := utf8.RuneCountInString(label) <= column
 		if !fits {
 			l.text(indent, label, plain)
 			label = ""
 		}
-		for i, line := range show.Wrap(shown(r.text), space, space) {
+		for i, line := range show.Wrap(printable(r.text), space, space) {
 			if i > 0 {
 				label = ""
 			}
 			pad := strings.Repeat(" ", column+2-utf8.RuneCountInString(label))
-			l.b.WriteString(strings.TrimRight(strings.Repeat(" ", indent)+label+pad+l.painted(line, r.colour), " "))
+			l.b.WriteString(strings.TrimRight(strings.Repeat(" ", indent)+label+pad+l.paintText(line, r.colour), " "))
 			l.b.WriteByte('\n')
 		}
 	}
@@ -116,15 +116,14 @@ func (l *layout) rows(indent int, rows []row) {
 
 func (l *layout) blank() { l.b.WriteByte('\n') }
 
-// mostShown is how many characters of one text are shown. A value that a team wrote can have
-// hundreds of thousands.
-const mostShown = 2000
+// maxShown bounds a text, in characters. A value that a team wrote can have hundreds of thousands.
+const maxShown = 2000
 
-// shown returns a text on one line, without anything that changes a terminal.
-func shown(text string) string {
+// printable returns a text on one line, without control characters.
+func printable(text string) string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ")
-	if more := utf8.RuneCountInString(text) - mostShown; more > 0 {
-		text = fmt.Sprintf("%s… (and %d characters more: -o json)", string([]rune(text)[:mostShown]), more)
+	if more := utf8.RuneCountInString(text) - maxShown; more > 0 {
+		text = fmt.Sprintf("%s… (and %d characters more: -o json)", string([]rune(text)[:maxShown]), more)
 	}
 	return show.Printable(text)
 }

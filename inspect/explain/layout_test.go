@@ -29,20 +29,20 @@ func command(t *rapid.T) string { return "kubectl " + text(t, "command") }
 func drawReport(t *rapid.T) explain.Report {
 	p := explain.Pod{
 		Name: text(t, "name"), Namespace: text(t, "namespace"), Verdict: text(t, "verdict"), Message: text(t, "message"),
-		Called:      &explain.Called{Why: text(t, "why"), Then: text(t, "then"), Remedy: []string{command(t)}},
+		Called:      &explain.CallState{Why: text(t, "why"), Then: text(t, "then"), Remedy: []string{command(t)}},
 		Rules:       []policy.Step{{Rule: text(t, "rule"), Input: text(t, "input"), Result: text(t, "result")}},
 		NotAsked:    []string{text(t, "not asked")},
 		Templates:   []explain.Template{{Name: text(t, "template"), Parameters: []explain.Parameter{{Name: text(t, "parameter"), Value: text(t, "value"), From: "Pod", Annotation: text(t, "annotation")}}}},
 		Standings:   []drift.Template{{Name: text(t, "standing"), State: drift.Missing, Gets: text(t, "gets")}},
 		Differences: []string{text(t, "difference")},
 		Effects:     []injector.Effect{{Path: text(t, "path"), Effect: merge.Added, Templates: []string{"t"}, Now: text(t, "now")}},
-		Kept:        []injector.PodValue{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
-		Running:     &explain.Running{Behind: []explain.RunningPod{{Name: text(t, "pod"), Says: text(t, "says")}}, Remedy: command(t)},
-		DryRun:      &explain.DryRun{Says: text(t, "dry run"), Warnings: []string{text(t, "heard")}},
-		Warnings:    []string{text(t, "warning")}, Notes: []explain.Note{{Says: text(t, "note"), Remedy: []string{command(t), command(t)}}},
+		KeptValues:  []injector.PodValue{{Path: text(t, "kept"), Template: "t", Why: merge.KeptByRule, Has: text(t, "has"), Wants: text(t, "wants")}},
+		Running:     &explain.Running{OutdatedPods: []explain.RunningPod{{Name: text(t, "pod"), Text: text(t, "says")}}, Remedy: command(t)},
+		DryRun:      &explain.DryRun{Text: text(t, "dry run"), Warnings: []string{text(t, "heard")}},
+		Warnings:    []string{text(t, "warning")}, Notes: []explain.Note{{Text: text(t, "note"), Remedy: []string{command(t), command(t)}}},
 	}
 	ns := explain.Namespace{Name: text(t, "ns"), Called: text(t, "called"), Annotations: map[string]string{text(t, "key"): text(t, "of key")}, Keys: []string{text(t, "meaningless")}}
-	return explain.Report{Namespaces: []explain.Namespace{ns}, Pods: []explain.Pod{p}, Notes: []explain.Note{{Says: text(t, "general note")}}}
+	return explain.Report{Namespaces: []explain.Namespace{ns}, Pods: []explain.Pod{p}, Notes: []explain.Note{{Text: text(t, "general note")}}}
 }
 
 // isCommand finds the lines of commands.
@@ -100,7 +100,7 @@ func TestALongValueIsCutAndTheJSONHasIt(t *testing.T) {
 		Namespaces: []explain.Namespace{{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": long}}},
 		Pods: []explain.Pod{{
 			Name: "Pod/web", Templates: []explain.Template{{Name: "side", Parameters: []explain.Parameter{{Name: "level", Value: long}}}},
-			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, Kept: []injector.PodValue{{Path: "a", Has: long, Wants: long}},
+			Standings: []drift.Template{{Name: long, State: drift.Dropped, Has: long}}, KeptValues: []injector.PodValue{{Path: "a", Has: long, Wants: long}},
 		}},
 	}
 	var text, encoded strings.Builder

@@ -14,7 +14,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// Text writes the report for people.
+// Text writes the report as text.
 func (r Report) Text(w io.Writer, s Style) error {
 	l := newLayout(s)
 	for i, ns := range r.Namespaces {
@@ -41,7 +41,7 @@ func (r Report) Text(w io.Writer, s Style) error {
 
 // text writes the note, and each command on a line of its own.
 func (n Note) text(l *layout, indent int, label string) {
-	l.text(indent, label+n.Says, yellow)
+	l.text(indent, label+n.Text, yellow)
 	l.commands(indent+4, n.Remedy)
 }
 
@@ -77,14 +77,14 @@ func (p Pod) text(l *layout) {
 	p.effects(l)
 	p.running(l)
 	p.dryRun(l)
-	p.says(l)
+	p.writeNotes(l)
 }
 
 func (p Pod) colour() colour {
 	switch {
 	case p.Refused:
 		return red
-	case Behind(&drift.Comparison{Templates: p.Standings}) != "":
+	case FormatDifference(&drift.Comparison{Templates: p.Standings}) != "":
 		return yellow
 	case p.Code == reason.Injected:
 		return green
@@ -92,9 +92,9 @@ func (p Pod) colour() colour {
 	return bold
 }
 
-func calledColour(c Called) colour {
+func calledColour(c CallState) colour {
 	switch {
-	case !c.Known:
+	case !c.IsKnown:
 		return yellow
 	case c.Now:
 		return green
@@ -145,7 +145,7 @@ func standingRow(s drift.Template) row {
 	return r
 }
 
-// ofTemplate begins the names of rules about one template.
+// ofTemplate is the prefix of rules about one template.
 const ofTemplate = "template "
 
 func (p Pod) rules(l *layout) {
@@ -155,7 +155,7 @@ func (p Pod) rules(l *layout) {
 	var rows []row
 	for i := 0; i < len(p.Rules); i++ {
 		r := p.Rules[i]
-		// What one rule says of many templates is said once.
+		// Equal results of many templates share a line.
 		var names []string
 		for ; i < len(p.Rules) && p.Rules[i].Input == r.Input && p.Rules[i].Result == r.Result && strings.HasPrefix(p.Rules[i].Rule, ofTemplate); i++ {
 			names = append(names, strings.TrimPrefix(p.Rules[i].Rule, ofTemplate))
@@ -206,11 +206,11 @@ func (p Pod) effects(l *layout) {
 		}
 		l.rows(2, rows)
 	}
-	if len(p.Kept) == 0 {
+	if len(p.KeptValues) == 0 {
 		return
 	}
 	l.heading("The pod's value wins")
-	for _, k := range p.Kept {
+	for _, k := range p.KeptValues {
 		wants := "sets nothing there"
 		if k.Wants != nil {
 			wants = "sets " + Value(k.Wants)
@@ -219,7 +219,7 @@ func (p Pod) effects(l *layout) {
 	}
 }
 
-// keptText says why a value of the pod stays.
+// keptText formats the reason why a value of the pod stays.
 func keptText(k injector.PodValue) string {
 	switch k.Why {
 	case merge.KeptByNode:
@@ -257,7 +257,7 @@ func effectText(e injector.Effect) string {
 	return text + " (" + strings.Join(e.Templates, ", ") + ")"
 }
 
-// scalar returns a value that is no object and no list, for behind a path.
+// scalar formats a scalar for the end of a path. It returns "" for an object or a list.
 func scalar(v any) string {
 	switch v.(type) {
 	case nil, map[string]any, []any:
@@ -287,8 +287,8 @@ func (p Pod) running(l *layout) {
 	}
 	l.text(2, fmt.Sprintf("%d of %d pods up to date", r.Current, r.Pods), plain)
 	var rows []row
-	for _, pod := range r.Behind {
-		rows = append(rows, row{label: pod.Name, text: pod.Says, colour: yellow})
+	for _, pod := range r.OutdatedPods {
+		rows = append(rows, row{label: pod.Name, text: pod.Text, colour: yellow})
 	}
 	l.rows(2, rows)
 	if r.Remedy != "" {
@@ -303,23 +303,23 @@ func (p Pod) dryRun(l *layout) {
 	}
 	l.heading("The API server's answer to a dry run")
 	if d.Allowed {
-		l.text(2, d.Says, green)
+		l.text(2, d.Text, green)
 	} else {
-		l.text(2, d.Says, red)
+		l.text(2, d.Text, red)
 	}
 	for _, w := range d.Warnings {
 		l.text(2, "warning: "+w, yellow)
 	}
 }
 
-// says writes the sentences.
-func (p Pod) says(l *layout) {
+// writeNotes writes the warnings, the message and the notes.
+func (p Pod) writeNotes(l *layout) {
 	for _, k := range p.Keys {
 		l.text(0, "warning: "+k, yellow)
 	}
 	for _, w := range p.Warnings {
-		// What stays has been said, with both values.
-		if !slices.ContainsFunc(p.Kept, func(k injector.PodValue) bool {
+		// The section of kept values has these warnings, with both values.
+		if !slices.ContainsFunc(p.KeptValues, func(k injector.PodValue) bool {
 			return strings.HasPrefix(w, fmt.Sprintf("template %s: %s: ", k.Template, k.Path))
 		}) {
 			l.text(0, "warning: "+w, yellow)

@@ -1,4 +1,4 @@
-// Package inspecttest makes clusters for tests of what inspect reads.
+// Package inspecttest has fake clusters for tests of inspect.
 package inspecttest
 
 import (
@@ -27,16 +27,16 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 )
 
-// Options say what is special about a cluster, and who reads it.
+// Options configure a fake cluster and the rights of its user.
 type Options struct {
 	Place inspect.Place
-	// Pods are those that a list of pods has.
+	// Pods are the items of a list of pods.
 	Pods []map[string]any
-	// Forbidden is what the user mia may not do: VERB RESOURCE NAMESPACE.
+	// Forbidden has the rights that the user mia lacks: VERB RESOURCE NAMESPACE.
 	Forbidden []string
 }
 
-// kinds are those that can be listed, by group and version.
+// kinds are the kinds that can be listed, by group and version.
 var kinds = map[string][]string{
 	"v1":      {"Pod", "Namespace", "ConfigMap", "Event", "Service", "ServiceAccount", "ReplicationController"},
 	"apps/v1": {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"}, "batch/v1": {"Job", "CronJob"},

@@ -7,8 +7,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Of returns the state of a replica by its own metrics, so that both always say the same.
-func Of(version string, metrics []*dto.MetricFamily) State {
+// FromMetrics returns the state of a replica from its own metrics, so that both always agree.
+func FromMetrics(version string, metrics []*dto.MetricFamily) State {
 	s := State{Version: version, Templates: map[string]string{}, CacheAgeSeconds: map[string]float64{}, FailingLabels: map[string]int{}}
 	for _, family := range metrics {
 		for _, m := range family.GetMetric() {
@@ -16,7 +16,7 @@ func Of(version string, metrics []*dto.MetricFamily) State {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			s.take(family.GetName(), labels, m.GetGauge().GetValue()+m.GetCounter().GetValue())
+			s.addSample(family.GetName(), labels, m.GetGauge().GetValue()+m.GetCounter().GetValue())
 		}
 	}
 	slices.Sort(s.Broken)
@@ -24,8 +24,8 @@ func Of(version string, metrics []*dto.MetricFamily) State {
 	return s
 }
 
-// take takes in one series of a metric.
-func (s *State) take(name string, labels map[string]string, value float64) {
+// addSample adds one sample of a metric.
+func (s *State) addSample(name string, labels map[string]string, value float64) {
 	c := &s.Certificates
 	switch name {
 	case "pillion_template_info":
@@ -34,17 +34,17 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 			s.Broken = append(s.Broken, labels["template"])
 		}
 	case "pillion_cache_age_seconds":
-		if value >= 0 && value < mostSeconds {
+		if value >= 0 && value < maxSeconds {
 			s.CacheAgeSeconds[labels["cache"]] = value
 		}
 	case "pillion_enforcement_proven":
 		s.EnforcementProven = new(value > 0)
 	case "pillion_coverage_last_success_timestamp_seconds":
-		s.PodsLastLookedAt = moment(value)
+		s.PodsLastLookedAt = timeOf(value)
 	case "pillion_namespaces_failing_label":
-		count(s.FailingLabels, labels["label"], value)
+		setCount(s.FailingLabels, labels["label"], value)
 	case "pillion_certificate_expiry_timestamp_seconds":
-		c.Ends = moment(value)
+		c.Ends = timeOf(value)
 	case "pillion_certificate_problem":
 		if value > 0 {
 			c.Problems = append(c.Problems, labels["operation"]+": "+labels["object"])
@@ -54,19 +54,19 @@ func (s *State) take(name string, labels map[string]string, value float64) {
 	}
 }
 
-// count keeps a number that is not zero.
-func count(in map[string]int, name string, value float64) {
+// setCount sets a count unless it is zero.
+func setCount(in map[string]int, name string, value float64) {
 	if value > 0 {
 		in[name] = int(value)
 	}
 }
 
-// mostSeconds is the end of the year 9999: JSON has no later time.
-const mostSeconds = 253402300800
+// maxSeconds is the end of the year 9999, the last time in JSON.
+const maxSeconds = 253402300800
 
-// moment returns the time of so many seconds since 1970, nil for none that can be.
-func moment(seconds float64) *time.Time {
-	if !(seconds > 0 && seconds < mostSeconds) {
+// timeOf returns the time of a number of seconds since 1970. It returns nil if JSON cannot represent it.
+func timeOf(seconds float64) *time.Time {
+	if !(seconds > 0 && seconds < maxSeconds) {
 		return nil
 	}
 	return new(time.UnixMilli(int64(seconds * 1000)).UTC())

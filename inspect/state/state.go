@@ -10,36 +10,36 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// Path is where a replica's admin port has the state.
+// Path is the path of the state at a replica's admin port.
 const Path = "/state"
 
-// State is what a replica says of itself.
+// State is the state of a replica.
 type State struct {
 	Version string `json:"version"`
-	// Templates are those that the replica applies, with their hashes.
+	// Templates has the hashes of the templates that the replica applies, by name.
 	Templates map[string]string `json:"templates"`
 	// Broken are the templates whose newest version has a mistake, so that an older one is in force.
 	Broken []string `json:"broken,omitempty"`
 
-	// CacheAgeSeconds says how long ago each cache was last known to be right.
+	// CacheAgeSeconds has the age of each cache: the time since it was last complete.
 	CacheAgeSeconds map[string]float64 `json:"cacheAgeSeconds,omitempty"`
-	// EnforcementProven reports whether the replica has proven that pods go through Pillion. Nil: it
-	// does not say.
+	// EnforcementProven reports whether the replica's proof of injection succeeded. It is nil
+	// without a proof namespace.
 	EnforcementProven *bool `json:"enforcementProven,omitempty"`
-	// PodsLastLookedAt is when the replica last counted the pods without their sidecars.
+	// PodsLastLookedAt is the time of the last complete count of pods without their sidecars.
 	PodsLastLookedAt *time.Time `json:"podsLastLookedAt,omitempty"`
 
-	// FailingLabels has on how many namespaces a label cannot be written, by the label.
+	// FailingLabels counts, by label, the namespaces whose label cannot be written.
 	FailingLabels map[string]int `json:"failingLabels,omitempty"`
 
 	Certificates Certificates `json:"certificates"`
 }
 
-// Certificates are what a replica says of its certificates.
+// Certificates is the state of a replica's certificates.
 type Certificates struct {
-	// Ends is when the served certificate ends. Nil: not known.
+	// Ends is the end of the served certificate, or nil.
 	Ends *time.Time `json:"ends,omitempty"`
-	// Problems are what fails at present, as OPERATION: OBJECT.
+	// Problems are the present failures, as OPERATION: OBJECT.
 	Problems []string `json:"problems,omitempty"`
 	// Published are the webhook configurations that have to verify the certificate.
 	Published []Published `json:"published,omitempty"`
@@ -53,21 +53,21 @@ type Published struct {
 	Verifies bool `json:"verifies"`
 }
 
-// Replica is what one replica answered.
+// Replica is the answer of one replica.
 type Replica struct {
 	Name string `json:"name"`
-	// Created is when its pod was made; zero if it is not known.
+	// Created is the creation time of its pod, or zero.
 	Created time.Time `json:"created,omitzero"`
-	// Ready: the replica is ready, and gave its state.
+	// Ready means that the replica is ready and returned its state.
 	Ready bool `json:"ready"`
-	// Missing says why the replica is not ready; "" if it is.
+	// Missing is the reason why the replica is not ready, or "".
 	Missing string `json:"missing,omitempty"`
-	// Answers reports whether the replica gave its state.
+	// Answers means that the replica returned its state.
 	Answers bool `json:"answers"`
 	State
 }
 
-// Problems are what fails at present. The replica may be ready all the same.
+// Problems returns the present failures. The replica may be ready nevertheless.
 func (r Replica) Problems() []string {
 	all := slices.Clone(r.Certificates.Problems)
 	for _, label := range slices.Sorted(maps.Keys(r.FailingLabels)) {
@@ -76,8 +76,8 @@ func (r Replica) Problems() []string {
 	return all
 }
 
-// Decode reads a state. Another program may have answered, so texts that would change a terminal
-// are escaped.
+// Decode reads a state. It escapes characters that control a terminal, because another program may
+// have answered.
 func Decode(body []byte) (s State, err error) {
 	var answer any
 	if err := json.Unmarshal(body, &answer); err != nil {
@@ -90,7 +90,7 @@ func Decode(body []byte) (s State, err error) {
 	return s, err
 }
 
-// plain returns a JSON value with its texts as [show.Plain] has them.
+// plain applies [show.Plain] to all texts in a JSON value.
 func plain(v any) any {
 	switch v := v.(type) {
 	case string:

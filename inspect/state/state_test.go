@@ -43,7 +43,7 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 			Published: []Published{{"MutatingWebhookConfiguration", "pillion", true}},
 		},
 	}
-	body, err := json.Marshal(Of("7", gathered(t, metrics)))
+	body, err := json.Marshal(FromMetrics("7", gathered(t, metrics)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 }
 
 func TestAStateWithoutAnythingIsOne(t *testing.T) {
-	body, err := json.Marshal(Of("", nil))
+	body, err := json.Marshal(FromMetrics("", nil))
 	if got, wrong := Decode(body); err != nil || wrong != nil || len(Replica{State: got}.Problems()) > 0 {
 		t.Errorf("%v %v %+v", err, wrong, got)
 	}

@@ -21,15 +21,14 @@ type exceptionReport struct {
 	Until    time.Time `json:"until"`
 	Ended    bool      `json:"ended"`
 	Reason   string    `json:"reason"`
-	// Pods are those that run without the template by the exception, of the namespaces that were
-	// looked at.
+	// Pods counts the pods of the target that run without the template because of the exception.
 	Pods int `json:"pods"`
 
 	remains string
 }
 
-// except counts a pod that runs without a required template by an exception.
-func (t *tally) except(s drift.Comparison) {
+// addExceptions counts a pod that runs without a required template because of an exception.
+func (t *tally) addExceptions(s drift.Comparison) {
 	for _, template := range s.Templates {
 		if template.Exception != "" && template.State == drift.NotAsked {
 			t.excepted[[2]string{template.Name, template.Exception}]++
@@ -37,14 +36,14 @@ func (t *tally) except(s drift.Comparison) {
 	}
 }
 
-// exceptions returns the exceptions of the templates, the first to end first. For a namespace they
-// are those by which pods run there.
+// exceptions returns the exceptions of the templates, sorted by their ends. For the target of a
+// namespace, it returns only exceptions with pods there.
 func (t *tally) exceptions(set *templates.Set, now time.Time) []exceptionReport {
 	var all []exceptionReport
 	for _, entry := range set.All() {
 		for _, e := range entry.Exceptions() {
 			pods := t.excepted[[2]string{entry.Name, e.Name}]
-			if t.of.Template != "" && t.of.Template != entry.Name || t.of.Namespace != "" && pods == 0 {
+			if t.target.Template != "" && t.target.Template != entry.Name || t.target.Namespace != "" && pods == 0 {
 				continue
 			}
 			r := exceptionReport{Template: entry.Name, Name: e.Name, Until: e.Until.UTC(), Ended: e.Ended(now), Reason: e.Reason, Pods: pods, remains: "none"}

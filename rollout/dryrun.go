@@ -16,14 +16,14 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 )
 
-// try moves the workloads for which a dry run fails to the rest, with the reason.
-func (r *run) try(ctx context.Context, p plan) (plan, error) {
+// dryRunAll moves the workloads for which a dry run fails to the rest, with the reason.
+func (r *run) dryRunAll(ctx context.Context, p plan) (plan, error) {
 	all := p.workloads
 	p.workloads = nil
 	for _, w := range all {
-		try := r.tryInPlace
+		try := r.dryRunInPlace
 		if r.Mode == Restart {
-			try = r.tryRestart
+			try = r.dryRunRestart
 		}
 		why, err := try(ctx, w)
 		var missing *rights.MissingError
@@ -31,7 +31,7 @@ func (r *run) try(ctx context.Context, p plan) (plan, error) {
 		case errors.As(err, &missing):
 			why = missing.Sentence()
 		case apierrors.IsNotFound(err):
-			continue // it was deleted, and its pods will be
+			continue // a deleted workload has no pods soon
 		case ctx.Err() != nil:
 			return p, err
 		case err != nil:
@@ -46,14 +46,14 @@ func (r *run) try(ctx context.Context, p plan) (plan, error) {
 	return p, nil
 }
 
-// tryRestart tries the restart of a workload, and the creation of the first of its new pods. It says
-// why the workload stays as it is, "" if it does not.
-func (r *run) tryRestart(ctx context.Context, w workload) (why string, err error) {
+// dryRunRestart makes dry runs of a workload's restart and of the creation of its first new pod. It
+// returns the reason why the workload cannot be restarted, or "".
+func (r *run) dryRunRestart(ctx context.Context, w workload) (why string, err error) {
 	object, err := r.Cluster.Object(ctx, w.Owner)
 	if err != nil {
 		return "", err
 	}
-	if why := notRestartable(w.Owner, object); why != "" {
+	if why := restartObstacle(w.Owner, object); why != "" {
 		return why, nil
 	}
 	if err := r.Cluster.Restart(ctx, w.Owner, time.Now(), true); err != nil {
@@ -67,38 +67,38 @@ func (r *run) tryRestart(ctx context.Context, w workload) (why string, err error
 	if err != nil || r.stateOf(now) == "" {
 		return "", err
 	}
-	return r.tryNew(ctx, w, now), nil
+	return r.dryRunPod(ctx, w, now), nil
 }
 
-// tryNew creates a pod of a workload by dry run. The answer is the API server's own, with
-// all that other webhooks, policies and the namespace say.
-func (r *run) tryNew(ctx context.Context, w workload, now drift.Comparison) (why string) {
-	created, err := r.Cluster.Create(ctx, w.Namespace, freshPod(now.Base))
+// dryRunPod creates a pod of a workload by dry run, with all webhooks, policies and quotas of the
+// namespace. It returns the reason why a new pod would not be up to date, or "".
+func (r *run) dryRunPod(ctx context.Context, w workload, now drift.Comparison) (why string) {
+	created, err := r.Cluster.Create(ctx, w.Namespace, newPod(now.Base))
 	var missing *rights.MissingError
 	switch {
 	case err == nil:
 	case errors.As(err, &missing):
-		if !r.untried[w.Namespace] {
-			r.untried[w.Namespace] = true
+		if !r.untestable[w.Namespace] {
+			r.untestable[w.Namespace] = true
 			r.printf("  in namespace %s new pods are not tried by dry run: that takes the right to %s", w.Namespace, missing.Right)
 		}
 		return ""
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return "" // the pods that go make room
+		return "" // the replaced pods free the quota
 	case apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "does not support dry run"):
 		r.printf("  new pods of %s cannot be tried by dry run: %v", w.Owner, err)
 		return ""
 	default:
 		return fmt.Sprintf("a new pod would be refused: %v", err)
 	}
-	if lacks := r.lacks(now, created); lacks != "" {
+	if lacks := r.formatMissing(now, created); lacks != "" {
 		return fmt.Sprintf("a new pod would not be up to date: %s (by dry run; pillion status says whether Pillion answers, and from which templates)", lacks)
 	}
 	return ""
 }
 
-// lacks says which templates a pod that the API server returned of a dry run lacks, "" for none.
-func (r *run) lacks(now drift.Comparison, created map[string]any) string {
+// formatMissing formats the templates that the pod of a dry run lacks. It returns "" if there are none.
+func (r *run) formatMissing(now drift.Comparison, created map[string]any) string {
 	rec, err := record.Parse(created)
 	if err != nil {
 		return fmt.Sprintf("its record cannot be read: %v", err)
@@ -114,8 +114,8 @@ func (r *run) lacks(now drift.Comparison, created map[string]any) string {
 	return strings.Join(wrong, "; ")
 }
 
-// freshPod returns a pod to create by dry run: the base pod of an existing one.
-func freshPod(base map[string]any) map[string]any {
+// newPod returns a pod for a dry run from the base of an existing pod.
+func newPod(base map[string]any) map[string]any {
 	pod := maps.Clone(base)
 	metadata := maps.Clone(pod["metadata"].(map[string]any))
 	pod["metadata"] = metadata

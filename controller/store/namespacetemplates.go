@@ -21,10 +21,9 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// Who may edit a namespace may write its templates, so each of these bounds what one tenant, or all of them
-// together, can make Pillion spend.
+// Tenants may write the templates of their namespaces. These constants bound the cost of one tenant, or of all.
 const (
-	// page is how many objects a page of a list has: one of them may have more than a megabyte.
+	// page is the number of objects in a page of a list: an object may have more than a megabyte.
 	page = 5
 	// compilesPerSecond bounds how often a namespace's templates are compiled, after compilesAtOnce.
 	compilesPerSecond = 0.5
@@ -38,54 +37,58 @@ const noRoom = "the templates of all namespaces take more memory than Pillion ha
 type NamespacedOptions struct {
 	// Client needs the verbs list and watch on NamespacedSidecarTemplates, and get on their CRD.
 	Client dynamic.Interface
-	// Compile has what all templates are compiled with. Its values are not used.
+	// Compile has the options of the compiler. Its values are ignored.
 	Compile templates.Options
-	// Budget is what the templates of all namespaces may cost together, in bytes of memory.
+	// Budget bounds the memory of the templates of all namespaces, in bytes.
 	Budget int64
 	Logger *slog.Logger
 }
 
-// Namespaced follows the templates that namespaces have of their own. Make one with [NewNamespaced].
+// Namespaced compiles the NamespacedSidecarTemplates. [NewNamespaced] returns one.
 type Namespaced struct {
-	o       NamespacedOptions
+	options NamespacedOptions
 	objects *follower
 	loop    *reconcile.Loop[string]
-	// changed is called with a namespace whose templates in force changed, and judged with the verdicts on them.
-	changed []func(namespace string)
-	judged  func(namespace string, verdicts []Verdict)
-	cluster func() *templates.Set
-	// all are the templates in force, by namespace.
-	all atomic.Pointer[map[string][]templates.Entry]
-
-	mu         sync.Mutex
-	namespaces map[string]*namespaceState
-	// byCost has the namespaces, the cheapest first.
-	byCost []*namespaceState
-	// first are the namespaces that have yet to be compiled for the first time; nil before the list.
-	first   map[string]bool
-	failure string
+	// changed is called with a namespace whose templates in force changed, and onVerdicts with the verdicts on them.
+	changed    []func(namespace string)
+	onVerdicts func(namespace string, verdicts []Verdict)
+	cluster    func() *templates.Set
+	// all has the templates in force, by namespace.
+	all   atomic.Pointer[map[string][]templates.Entry]
+	state namespacedState
 }
 
-// namespaceState is what is known of the templates of a namespace.
+// namespacedState is the state that the lock guards.
+type namespacedState struct {
+	sync.Mutex
+	namespaces map[string]*namespaceState
+	budget     budget
+	// uncompiled has the namespaces that have not been compiled yet; nil before the list.
+	uncompiled map[string]bool
+	failure    string
+}
+
+// namespaceState has the templates of one namespace.
 type namespaceState struct {
-	name    string
-	objects map[string]*Object
-	known   map[string]*compiled
-	cost    int64
-	// out: the templates of all namespaces cost too much, and these are out of force.
-	out     bool
-	limiter *rate.Limiter
-	// queued: the namespace is going to be reconciled.
+	name     string
+	objects  map[string]*Object
+	compiled map[string]*compiled
+	cost     int64
+	// overBudget means that the templates of all namespaces cost too much, and that these are not in force.
+	overBudget bool
+	limiter    *rate.Limiter
+	// queued means that the loop has the namespace.
 	queued bool
 }
 
 // NewNamespaced returns a store that is empty until [Namespaced.Run] runs.
 func NewNamespaced(o NamespacedOptions) *Namespaced {
 	n := &Namespaced{
-		o: o, loop: reconcile.NewLoop[string](time.Second, 30*time.Second), namespaces: map[string]*namespaceState{},
-		judged: func(string, []Verdict) {}, cluster: func() *templates.Set { return templates.NewSet(nil) },
+		options: o, loop: reconcile.NewLoop[string](time.Second, 30*time.Second),
+		state:      namespacedState{namespaces: map[string]*namespaceState{}, budget: budget{limit: o.Budget}},
+		onVerdicts: func(string, []Verdict) {}, cluster: func() *templates.Set { return templates.NewSet(nil) },
 	}
-	n.o.Compile.Values = nil
+	n.options.Compile.Values = nil
 	n.all.Store(&map[string][]templates.Entry{})
 	n.objects = newFollower(o.Client, NamespacedResource, "templates of namespaces", o.Logger, followerOptions{changed: n.objectChanged, filled: n.listed, page: page})
 	return n
@@ -94,23 +97,23 @@ func NewNamespaced(o NamespacedOptions) *Namespaced {
 // OnChange calls f with each namespace whose templates in force changed. f must return soon. Call it before Run.
 func (n *Namespaced) OnChange(f func(namespace string)) { n.changed = append(n.changed, f) }
 
-// OnVerdicts calls f with the verdicts on the objects of a namespace. What [Namespaced.OnChange] says of f holds.
-func (n *Namespaced) OnVerdicts(f func(namespace string, verdicts []Verdict)) { n.judged = f }
+// OnVerdicts calls f with the verdicts on the objects of a namespace. f must return soon. Call it before Run.
+func (n *Namespaced) OnVerdicts(f func(namespace string, verdicts []Verdict)) { n.onVerdicts = f }
 
-// Ready returns nil once all objects were listed and compiled, and until then what is missing, in words.
+// Ready returns nil once all objects have been listed and compiled. Before that, the error says why they are not.
 func (n *Namespaced) Ready() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.first == nil {
-		return n.objects.unread()
+	n.state.Lock()
+	defer n.state.Unlock()
+	if n.state.uncompiled == nil {
+		return n.objects.listError()
 	}
-	if len(n.first) > 0 {
-		return fmt.Errorf("templates of %d namespaces are not compiled yet", len(n.first))
+	if len(n.state.uncompiled) > 0 {
+		return fmt.Errorf("templates of %d namespaces are not compiled yet", len(n.state.uncompiled))
 	}
 	return nil
 }
 
-// State tells how current the templates are.
+// State returns how current the templates are.
 func (n *Namespaced) State() follow.State { return n.objects.State() }
 
 // Run follows the templates until ctx ends, which is no error.
@@ -122,37 +125,37 @@ func (n *Namespaced) Run(ctx context.Context) error {
 	return nil
 }
 
-// listed has each namespace compiled for the first time.
+// listed queues all namespaces when the list is complete.
 func (n *Namespaced) listed() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.first = map[string]bool{}
-	for name := range n.namespaces {
-		n.first[name] = true
+	n.state.Lock()
+	defer n.state.Unlock()
+	n.state.uncompiled = map[string]bool{}
+	for name := range n.state.namespaces {
+		n.state.uncompiled[name] = true
 		n.loop.Add(name)
 	}
 }
 
-// oldest returns the objects in the order in which they count.
-func (s *namespaceState) oldest() []*Object {
+// byAge returns the objects, the oldest first. The oldest ones are in force if a namespace has too many.
+func (s *namespaceState) byAge() []*Object {
 	return slices.SortedFunc(maps.Values(s.objects), func(a, b *Object) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 }
 
-// objectChanged has the namespace of an object reconciled, once its bounds allow it.
+// objectChanged queues the namespace of an object for the time at which its limiter allows it.
 func (n *Namespaced) objectChanged(key string) {
 	namespace, name, err := cache.SplitMetaNamespaceKey(key)
 	if err != nil {
 		return
 	}
 	obj, there := n.objects.Get(key)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s := n.namespaces[namespace]
+	n.state.Lock()
+	defer n.state.Unlock()
+	s := n.state.namespaces[namespace]
 	if s == nil {
-		s = &namespaceState{name: namespace, objects: map[string]*Object{}, known: map[string]*compiled{}, limiter: rate.NewLimiter(compilesPerSecond, compilesAtOnce)}
-		n.namespaces[namespace] = s
+		s = &namespaceState{name: namespace, objects: map[string]*Object{}, compiled: map[string]*compiled{}, limiter: rate.NewLimiter(compilesPerSecond, compilesAtOnce)}
+		n.state.namespaces[namespace] = s
 	}
 	if o, ok := obj.(*Object); there && ok {
 		s.objects[name] = o
@@ -165,12 +168,12 @@ func (n *Namespaced) objectChanged(key string) {
 	}
 }
 
-// clusterChanged has the namespaces judged again whose templates the cluster's set shadows, or no longer.
+// clusterChanged queues the namespaces with a template that the cluster's set begins or ceases to shadow.
 func (n *Namespaced) clusterChanged(before, set *templates.Set) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for namespace, s := range n.namespaces {
-		for name := range s.known {
+	n.state.Lock()
+	defer n.state.Unlock()
+	for namespace, s := range n.state.namespaces {
+		for name := range s.compiled {
 			_, was := before.Find(name)
 			if _, shadowed := set.Find(name); was != shadowed {
 				n.loop.Add(namespace)
@@ -180,39 +183,41 @@ func (n *Namespaced) clusterChanged(before, set *templates.Set) {
 	}
 }
 
-// reconcile compiles what changed in a namespace.
+// reconcile compiles the changed objects of a namespace.
 func (n *Namespaced) reconcile(ctx context.Context, namespace string) (time.Duration, error) {
-	n.mu.Lock()
-	s := n.namespaces[namespace]
+	n.state.Lock()
+	s := n.state.namespaces[namespace]
 	if s == nil {
-		n.mu.Unlock()
+		n.state.Unlock()
 		return reconcile.Never, nil
 	}
 	s.queued = false
-	objects, before := s.oldest(), s.known
-	n.admit(s, costOf(objects))
-	out := s.out
-	n.mu.Unlock()
+	objects, before := s.byAge(), s.compiled
+	for _, other := range n.state.budget.set(s, costOf(objects)) {
+		n.loop.Add(other)
+	}
+	out := s.overBudget
+	n.state.Unlock()
 
-	now := compileNamespace(objects, before, out, n.o.Compile)
-	err := withLost(ctx, n.objects, now, before)
+	now := compileNamespace(objects, before, out, n.options.Compile)
+	err := addLost(ctx, n.objects, now, before)
 	n.fail(ctx, err)
 	if err != nil {
 		return reconcile.Never, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	s.known = now
+	n.state.Lock()
+	defer n.state.Unlock()
+	s.compiled = now
 	n.publish(namespace, s)
-	delete(n.first, namespace)
+	delete(n.state.uncompiled, namespace)
 	if len(s.objects)+len(now) == 0 && s.limiter.Tokens() >= compilesAtOnce-1 { // else its bounds begin anew
-		delete(n.namespaces, namespace)
-		n.unlist(s)
+		delete(n.state.namespaces, namespace)
+		n.state.budget.remove(s)
 	}
 	return reconcile.Never, nil
 }
 
-// costOf returns what the objects that count cost.
+// costOf returns the cost of the objects that may be in force.
 func costOf(oldest []*Object) (sum int64) {
 	for _, o := range oldest[:min(len(oldest), templates.MaxInNamespace)] {
 		sum += o.Cost
@@ -220,14 +225,14 @@ func costOf(oldest []*Object) (sum int64) {
 	return sum
 }
 
-// compileNamespace returns the objects of a namespace, the oldest first, with what became of them, by their keys. out
-// says that there is no room for them.
+// compileNamespace compiles the objects of a namespace, which are sorted by age. It returns them by name. out means that
+// they are over the budget.
 func compileNamespace(oldest []*Object, before map[string]*compiled, out bool, options templates.Options) map[string]*compiled {
 	now := make(map[string]*compiled, len(oldest))
 	for i, o := range oldest {
 		switch {
 		case i >= templates.MaxInNamespace:
-			now[o.Name] = &compiled{Object: o, reason: TooMany, err: fmt.Errorf("the namespace has %d older templates, and no more count; delete this one, or delete another and then change this one", templates.MaxInNamespace)}
+			now[o.Name] = &compiled{Object: o, reason: TooMany, err: fmt.Errorf("the namespace already has %d older templates, which is the most that can be in force; delete another one and then change this one, or delete this one", templates.MaxInNamespace)}
 		case o.Excess != nil:
 			now[o.Name] = &compiled{Object: o, reason: TooLarge, err: templates.OutOfForce(o.Manifest, o.Excess.Error(), options)}
 		case out:
@@ -243,27 +248,36 @@ func compileNamespace(oldest []*Object, before map[string]*compiled, out bool, o
 	return now
 }
 
-// admit says which namespaces find room, now that one has another cost: the cheapest first, so that no tenant takes
-// the room of one that needs less.
-func (n *Namespaced) admit(s *namespaceState, cost int64) {
-	n.unlist(s)
+// budget divides a bound of memory among namespaces, the cheapest first, so that an expensive namespace cannot displace
+// a cheaper one.
+type budget struct {
+	limit int64
+	// byCost has the namespaces, the cheapest first.
+	byCost []*namespaceState
+}
+
+// set sets the cost of a namespace. It returns the names of other namespaces whose overBudget changed.
+func (b *budget) set(s *namespaceState, cost int64) []string {
+	b.remove(s)
 	s.cost = cost
-	i, _ := slices.BinarySearchFunc(n.byCost, s, compareCosts)
-	n.byCost = slices.Insert(n.byCost, i, s)
+	i, _ := slices.BinarySearchFunc(b.byCost, s, compareCosts)
+	b.byCost = slices.Insert(b.byCost, i, s)
 	var sum int64
-	for _, other := range n.byCost {
+	var changed []string
+	for _, other := range b.byCost {
 		sum += other.cost
-		if out := sum > n.o.Budget; out != other.out {
-			if other.out = out; other != s {
-				n.loop.Add(other.name)
+		if out := sum > b.limit; out != other.overBudget {
+			if other.overBudget = out; other != s {
+				changed = append(changed, other.name)
 			}
 		}
 	}
+	return changed
 }
 
-func (n *Namespaced) unlist(s *namespaceState) {
-	if i, there := slices.BinarySearchFunc(n.byCost, s, compareCosts); there {
-		n.byCost = slices.Delete(n.byCost, i, i+1)
+func (b *budget) remove(s *namespaceState) {
+	if i, there := slices.BinarySearchFunc(b.byCost, s, compareCosts); there {
+		b.byCost = slices.Delete(b.byCost, i, i+1)
 	}
 }
 
@@ -271,13 +285,13 @@ func compareCosts(a, b *namespaceState) int {
 	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.name, b.name))
 }
 
-// publish puts a namespace's templates in force, and tells the verdicts on its objects.
+// publish puts a namespace's templates in force, and reports the verdicts on its objects.
 func (n *Namespaced) publish(namespace string, s *namespaceState) {
 	set, before, at := n.cluster(), (*n.all.Load())[namespace], time.Now()
 	var entries []templates.Entry
 	var verdicts []Verdict
-	for _, name := range slices.Sorted(maps.Keys(s.known)) {
-		c := s.known[name]
+	for _, name := range slices.Sorted(maps.Keys(s.compiled)) {
+		c := s.compiled[name]
 		if c.reason != TooMany {
 			entries = append(entries, c.entry(find(before, name), at))
 		}
@@ -290,7 +304,7 @@ func (n *Namespaced) publish(namespace string, s *namespaceState) {
 		}
 		verdicts = append(verdicts, v)
 	}
-	n.judged(namespace, verdicts)
+	n.onVerdicts(namespace, verdicts)
 	if slices.EqualFunc(before, entries, sameEntry) {
 		return
 	}
@@ -316,36 +330,36 @@ func find(entries []templates.Entry, name string) templates.Entry {
 
 // fail logs why a namespace could not be reconciled, once.
 func (n *Namespaced) fail(ctx context.Context, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if text := errorText(err); ctx.Err() == nil && text != n.failure {
-		if n.failure = text; text != "" {
-			n.o.Logger.Error("templates of a namespace cannot be read; those that were last read stay in force", "error", text)
+	n.state.Lock()
+	defer n.state.Unlock()
+	if text := errorText(err); ctx.Err() == nil && text != n.state.failure {
+		if n.state.failure = text; text != "" {
+			n.options.Logger.Error("templates of a namespace cannot be read; those that were last read stay in force", "error", text)
 		}
 	}
 }
 
-// Count returns how many objects a namespace has.
+// Count returns the number of a namespace's objects.
 func (n *Namespaced) Count(namespace string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if s := n.namespaces[namespace]; s != nil {
+	n.state.Lock()
+	defer n.state.Unlock()
+	if s := n.state.namespaces[namespace]; s != nil {
 		return len(s.objects)
 	}
 	return 0
 }
 
-// Reasons returns how many objects there are by the reason of their condition Ready.
+// Reasons counts the objects by the reason of their condition Ready.
 func (n *Namespaced) Reasons() map[string]int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	n.state.Lock()
+	defer n.state.Unlock()
 	set := n.cluster()
 	reasons := map[string]int{Compiled: 0, CompileFailed: 0, Shadowed: 0, TooMany: 0, TooLarge: 0}
-	for _, s := range n.namespaces {
-		for name, c := range s.known {
+	for _, s := range n.state.namespaces {
+		for name, c := range s.compiled {
 			_, shadowed := set.Find(name)
 			switch {
-			case c.lost: // there is no object
+			case c.lost: // the object does not exist
 			case shadowed && c.reason != TooMany:
 				reasons[Shadowed]++
 			default:
@@ -356,7 +370,7 @@ func (n *Namespaced) Reasons() map[string]int {
 	return reasons
 }
 
-// Attach has the templates of namespaces follow those of the cluster: their sets have both. Call it before Run.
+// Attach adds the templates of namespaces to the sets of t. Call it before Run.
 func (t *Templates) Attach(n *Namespaced) {
 	t.namespaced = n
 	n.cluster = func() *templates.Set { return t.set.Load() }
@@ -367,7 +381,7 @@ func (t *Templates) Attach(n *Namespaced) {
 	})
 }
 
-// withNamespaces returns a set with the templates that namespaces have of their own.
+// withNamespaces returns a set with the templates of namespaces.
 func (t *Templates) withNamespaces(set *templates.Set) *templates.Set {
 	if t.namespaced == nil {
 		return set
@@ -376,8 +390,8 @@ func (t *Templates) withNamespaces(set *templates.Set) *templates.Set {
 	return set.WithNamespaces(func(namespace string) []templates.Entry { return all[namespace] })
 }
 
-// CompileNamespace returns the templates in force of a namespace, of a list of its objects, as [Namespaced] has them.
-// Where its status says so, there is no room for one: that depends on other namespaces.
+// CompileNamespace compiles a list of a namespace's objects. It returns the entries that [Namespaced] would have. It reads
+// from the objects' status whether the namespace is over the budget, because that depends on other namespaces.
 func CompileNamespace(list []unstructured.Unstructured, options templates.Options) []templates.Entry {
 	s := namespaceState{objects: map[string]*Object{}}
 	out := false
@@ -388,7 +402,7 @@ func CompileNamespace(list []unstructured.Unstructured, options templates.Option
 	}
 	options.Values = nil
 	var entries []templates.Entry
-	for _, c := range compileNamespace(s.oldest(), nil, out, options) {
+	for _, c := range compileNamespace(s.byAge(), nil, out, options) {
 		if c.reason != TooMany {
 			entries = append(entries, c.entry(templates.Entry{}, time.Time{}))
 		}

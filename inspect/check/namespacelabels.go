@@ -31,39 +31,39 @@ func namespaceLabels(_ context.Context, in *installation) ([]Finding, error) {
 	found := in.missingLabels(set, namespaces, proven)
 	var byHand []Finding
 	for _, ns := range namespaces {
-		byHand = append(byHand, in.labelsOf(set, ns, proven)...)
+		byHand = append(byHand, in.findContradictions(set, ns, proven)...)
 	}
-	return append(found, capped(byHand, "namespaces with such labels")...), nil
+	return append(found, limit(byHand, "namespaces with such labels")...), nil
 }
 
-// missingLabels finds the namespaces that lack a label which Pillion would set.
+// missingLabels finds the namespaces without a label that Pillion would set.
 func (in *installation) missingLabels(set *templates.Set, namespaces []labels.Namespace, proven bool) (found []Finding) {
 	lacking := map[string][]string{}
-	var open []string
+	var notEnforced []string
 	for _, ns := range namespaces {
 		for _, change := range in.release.Labels().Changes(set, proven, ns) {
 			switch {
 			case change.From == "":
 				lacking[change.Key] = append(lacking[change.Key], ns.Name)
 			case change.Value == v1alpha1.InjectionEnforced && len(ns.Forged) == 0:
-				open = append(open, ns.Name)
+				notEnforced = append(notEnforced, ns.Name)
 			}
 		}
 	}
 	canPatch := fmt.Sprintf("kubectl auth can-i patch namespaces --as=system:serviceaccount:%s:%s", in.release.Server.Namespace, in.release.Server.ServiceAccount)
 	for _, key := range []string{v1alpha1.InjectionLabel, v1alpha1.RequiredLabel} {
 		if names := lacking[key]; len(names) > 0 {
-			found = append(found, failed(fmt.Sprintf("these namespaces (%s) lack the label %s. Pillion sets it within a second if it runs and may patch namespaces", show.Some(names, mostNamed), key), canPatch))
+			found = append(found, failed(fmt.Sprintf("these namespaces (%s) lack the label %s. Pillion sets it within a second if it runs and may patch namespaces", show.Some(names, maxNames), key), canPatch))
 		}
 	}
-	if len(open) > 0 {
-		found = append(found, warning(fmt.Sprintf("these namespaces (%s) are not enforced although Pillion has proven itself: while it is down, their pods come without sidecars. Pillion changes the label within a second if the API server takes the write", show.Some(open, mostNamed)), in.logs()))
+	if len(notEnforced) > 0 {
+		found = append(found, warning(fmt.Sprintf("these namespaces (%s) are not enforced although Pillion has proven itself: while it is down, their pods come without sidecars. Pillion changes the label within a second if the API server takes the write", show.Some(notEnforced, maxNames)), in.logs()))
 	}
 	return found
 }
 
-// labelsOf finds the labels of a namespace that contradict its annotation.
-func (in *installation) labelsOf(set *templates.Set, ns labels.Namespace, proven bool) (found []Finding) {
+// findContradictions finds the labels of a namespace that contradict its annotation.
+func (in *installation) findContradictions(set *templates.Set, ns labels.Namespace, proven bool) (found []Finding) {
 	key, inject := v1alpha1.InjectionLabel, v1alpha1.InjectKey
 	for _, forged := range ns.Forged {
 		found = append(found, failed(fmt.Sprintf("namespace %s has the label %s from somebody who wrote it as the field manager %s, which is Pillion's name, so Pillion cannot change it", ns.Name, forged, labels.FieldManager),
@@ -88,8 +88,8 @@ func (in *installation) labelsOf(set *templates.Set, ns labels.Namespace, proven
 		add(takeOff, "namespace %s has the label %s=%s, which is not recognised; allowed are enabled, enforced and disabled", ns.Name, key, injection)
 	case injection == v1alpha1.InjectionDisabled && asks:
 		add(takeOff, "namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, inject, value, key)
-	case injection != v1alpha1.InjectionDisabled && ns.Name != in.release.Namespaces.Proof && byHand && labels.AskedBy(set, ns.Namespace) == labels.Nothing:
-		add(fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, inject, takeOff), "namespace %s has the label %s=%s by hand, which asks for no sidecar, and nothing else does. To ask for all pods, name a template, and leave the label to Pillion", ns.Name, key, injection)
+	case injection != v1alpha1.InjectionDisabled && ns.Name != in.release.Namespaces.Proof && byHand && labels.FindRequester(set, ns.Namespace) == labels.Nothing:
+		add(fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, inject, takeOff), "namespace %s has the label %s=%s by hand, which requests no sidecar, and nothing else in the namespace does. To request one for all pods, name a template in the annotation and let Pillion set the label", ns.Name, key, injection)
 	case injection == v1alpha1.InjectionEnabled && asks && proven && byHand:
 		add(takeOff, "namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key)
 	}

@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,11 +16,11 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 )
 
-// OldestKubernetes is the oldest version that Pillion is tested on, and that its chart installs on.
+// OldestKubernetes is the oldest version on which Pillion is tested and its chart installs.
 var OldestKubernetes = version.MajorMinor(1, 35)
 
 func apiServer(ctx context.Context, in *installation) ([]Finding, error) {
-	body, err := in.cluster.Version(ctx)
+	is, err := in.cluster.KubernetesVersion(ctx)
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return []Finding{failed("the API server does not accept your credentials, which may have ended: "+oneLine(err.Error()), "kubectl config view --minify")}, nil
@@ -29,14 +28,6 @@ func apiServer(ctx context.Context, in *installation) ([]Finding, error) {
 		return nil, err
 	case err != nil:
 		return []Finding{failed("the API server does not answer: "+oneLine(err.Error()), "kubectl cluster-info")}, nil
-	}
-	var info struct{ Major, Minor string }
-	if err := json.Unmarshal(body, &info); err != nil {
-		return nil, fmt.Errorf("reading /version: %w", err)
-	}
-	is, err := version.ParseGeneric(info.Major + "." + strings.TrimRight(info.Minor, "+"))
-	if err != nil {
-		return nil, fmt.Errorf("reading /version: %w", err)
 	}
 	if is.LessThan(OldestKubernetes) {
 		return []Finding{failed(fmt.Sprintf("the API server is of version %s; Pillion supports %s and later", is, OldestKubernetes), "kubectl version")}, nil
@@ -52,7 +43,7 @@ func deployment(ctx context.Context, in *installation) ([]Finding, error) {
 		return nil, in.absent
 	}
 	if len(in.cluster.URLs) > 0 {
-		return skipped("not looked at: --replica names other replicas to ask"), nil
+		return skipped("not checked: --replica names other replicas to ask"), nil
 	}
 	d, err := inspect.Get[appsv1.Deployment](ctx, in.cluster, appsv1.SchemeGroupVersion.WithResource("deployments"), in.release.Server.Namespace, in.release.Server.Service)
 	if apierrors.IsNotFound(err) {
@@ -82,7 +73,7 @@ func deployment(ctx context.Context, in *installation) ([]Finding, error) {
 	return nil, nil
 }
 
-// oldCache is an age of a cache that no healthy replica has: a bookmark comes every minute.
+// oldCache is an age that no healthy cache reaches, because a bookmark comes every minute.
 const oldCache = 2 * time.Minute
 
 func replicas(_ context.Context, in *installation) ([]Finding, error) {
@@ -107,7 +98,7 @@ func replicas(_ context.Context, in *installation) ([]Finding, error) {
 		}
 		for _, cache := range slices.Sorted(maps.Keys(r.CacheAgeSeconds)) {
 			if age := time.Duration(r.CacheAgeSeconds[cache] * float64(time.Second)); age > oldCache {
-				found = append(found, warning(fmt.Sprintf("replica %s knew %s for certain %s ago: it does not reach the API server, or its watch fell silent", r.Name, cache, age.Round(time.Second)), in.logs()))
+				found = append(found, warning(fmt.Sprintf("replica %s last had a current cache of %s %s ago: it does not reach the API server, or its watch gets no events", r.Name, cache, age.Round(time.Second)), in.logs()))
 			}
 		}
 		if r.Version != "" {

@@ -55,8 +55,8 @@ func TestAnApplyTakesALabelFromNobodyAndTheRequiredOneFromAnybody(t *testing.T) 
 			if forced := len(sent) == 2 && sent[1] == "8" && err == nil; forced != c.forced || !forced && len(sent) != 1 {
 				t.Errorf("%d applies, for the versions %q: %v", len(sent), sent, err)
 			}
-			if untouched := c.now == "enabled" && !c.forced; untouched != isHeld(err) {
-				t.Errorf("PutOn() = %v, which says that somebody owns the label: %t, want %t", err, isHeld(err), untouched)
+			if untouched := c.now == "enabled" && !c.forced; untouched != isOwnerConflict(err) {
+				t.Errorf("PutOn() = %v, which says that somebody owns the label: %t, want %t", err, isOwnerConflict(err), untouched)
 			}
 		})
 	}
@@ -73,7 +73,7 @@ func TestLabelsAreTakenOffForTheVersionThatWasCompared(t *testing.T) {
 	})
 	ns := namespace("shop", key+"=true")
 	ns.ResourceVersion = "7"
-	if err := (Writer{Client: client}).TakeOff(t.Context(), ns, []Change{{Key: key, From: "true"}}); !apierrors.IsConflict(err) || isHeld(err) {
+	if err := (Writer{Client: client}).TakeOff(t.Context(), ns, []Change{{Key: key, From: "true"}}); !apierrors.IsConflict(err) || isOwnerConflict(err) {
 		t.Errorf("TakeOff() = %v", err)
 	}
 }

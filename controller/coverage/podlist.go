@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// PageSize is how many pods are asked for at a time.
+	// PageSize is the number of pods in a page of a list.
 	PageSize = 250
-	// mostDecoded is the memory that one pod may take once it is decoded, in bytes. A usual
-	// pod takes a hundredth of it.
-	mostDecoded = 8 << 20
+	// maxDecoded bounds the memory of a decoded pod, in bytes. A usual pod needs a hundredth of
+	// it.
+	maxDecoded = 8 << 20
 )
 
-// List answers one list request for the pods of a namespace, or of all for "", as JSON.
+// List returns one page of the pods of a namespace, or of all namespaces for "", as JSON.
 type List func(ctx context.Context, namespace string, o metav1.ListOptions) (io.ReadCloser, error)
 
-// Each calls visit with the pods of a namespace, or of all for "", one after the other. It
-// returns how many were left out because they are too large to look at. An error of visit ends
-// it.
+// Each calls visit with the pods of a namespace, or of all namespaces for "", one after the
+// other. It returns the number of pods that it skipped because they are too large. It stops at
+// an error of visit.
 func (list List) Each(ctx context.Context, namespace string, visit func(pod map[string]any) error) (tooLarge int, err error) {
 	in := ""
 	if namespace != "" {
@@ -36,7 +36,7 @@ func (list List) Each(ctx context.Context, namespace string, visit func(pod map[
 		body, unlisted = list(ctx, namespace, metav1.ListOptions{Limit: PageSize, Continue: next})
 		return body, unlisted
 	}, func(text []byte) error {
-		if rawjson.Exceeds(text, mostDecoded) {
+		if rawjson.Exceeds(text, maxDecoded) {
 			tooLarge++
 			return nil
 		}
@@ -48,7 +48,7 @@ func (list List) Each(ctx context.Context, namespace string, visit func(pod map[
 		if !ok {
 			return errors.New("an item is no object")
 		}
-		// The items of a list do not say what they are.
+		// The items of a list have no apiVersion and kind.
 		pod["apiVersion"], pod["kind"] = "v1", "Pod"
 		visited = visit(pod)
 		return visited

@@ -23,30 +23,30 @@ type Writer struct {
 	Rules  Rules
 }
 
-// triesForVersion is how often a forced apply is for the version of the namespace that was read just before.
+// triesForVersion is how often a forced apply requires the version of the namespace that was read just before.
 const triesForVersion = 3
 
-// PutOn makes the changes of one namespace that put labels on, by one server-side apply of all labels that Pillion
-// owns there. The apply is not forced: the API server answers with a conflict if somebody else owns a label. Only
-// the required label, which is Pillion's alone, and a label that nobody owns are taken, unless somebody has
-// changed the value.
+// PutOn sets labels of one namespace, by one server-side apply of all labels that Pillion owns there. The apply is not
+// forced: the API server answers with a conflict if another manager owns a label. PutOn forces only the required label,
+// which belongs to Pillion, and a label without an owner, unless its value has changed.
 func (w Writer) PutOn(ctx context.Context, ns Namespace, changes []Change) error {
 	applied := map[string]any{"labels": w.Rules.Applied(ns, changes)}
 	err := w.patch(ctx, ns.Name, types.ApplyPatchType, applied, nil)
-	if isHeld(err) && (isNobodys(err) || len(changes) == 1 && changes[0].Key == v1alpha1.RequiredLabel) {
-		return w.take(ctx, ns.Name, applied, changes)
+	if isOwnerConflict(err) && (isWithoutOwner(err) || len(changes) == 1 && changes[0].Key == v1alpha1.RequiredLabel) {
+		return w.forceApply(ctx, ns.Name, applied, changes)
 	}
 	return err
 }
 
-// take makes the changes by a forced apply, for the version of the namespace that it reads, where the labels are what
-// they are to be changed from. Somebody who writes the namespace all the time does not keep the label away: the
-// last try is for any version. A hand that sets the label in that moment loses its value.
-func (w Writer) take(ctx context.Context, namespace string, applied map[string]any, changes []Change) error {
+// forceApply makes the changes by a forced apply of the version of the namespace that it reads, if the labels there
+// have the values from which they are to be changed. The last try accepts any version, so that a client that
+// constantly writes the namespace does not prevent the label. A person who sets the label in that moment loses the
+// value.
+func (w Writer) forceApply(ctx context.Context, namespace string, applied map[string]any, changes []Change) error {
 	for try := 1; ; try++ {
 		now, err := w.Client.Resource(namespaces).Get(ctx, namespace, metav1.GetOptions{})
 		if err != nil || slices.ContainsFunc(changes, func(c Change) bool { return now.Labels[c.Key] != c.From }) {
-			return err // the cache hears of a value that changed
+			return err // a changed value arrives in the cache, and queues the namespace again
 		}
 		if applied["resourceVersion"] = now.ResourceVersion; try > triesForVersion {
 			delete(applied, "resourceVersion")
@@ -59,23 +59,23 @@ func (w Writer) take(ctx context.Context, namespace string, applied map[string]a
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
-// isHeld reports whether somebody else owns a label of an apply.
-func isHeld(err error) bool {
+// isOwnerConflict reports whether an apply failed because another manager owns a label.
+func isOwnerConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// isNobodys reports whether the labels of an apply that is a conflict have no owner, since somebody reset the
-// managed fields of the namespace.
-func isNobodys(err error) bool {
+// isWithoutOwner reports whether the labels of a conflict have no owner, because the managed fields of the namespace
+// were reset.
+func isWithoutOwner(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return !strings.Contains(c.Message, strconv.Quote(Nobody))
+		return !strings.Contains(c.Message, strconv.Quote(BeforeFirstApply))
 	})
 }
 
-// TakeOff makes the changes of one namespace that take labels off. It is a merge patch, since a label that a
-// webhook put on in somebody's write has no owner. It is for the version of the namespace that the changes are for:
-// a value that somebody set since stays.
+// TakeOff removes labels of one namespace. It uses a merge patch, because a label that a webhook set in another
+// client's write has no owner. The patch requires the version of the namespace from which the changes were computed,
+// so that a later value stays.
 func (w Writer) TakeOff(ctx context.Context, ns Namespace, changes []Change) error {
 	off := map[string]any{}
 	for _, c := range changes {

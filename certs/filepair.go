@@ -24,8 +24,8 @@ func (o *FilesOptions) permissions() []permission {
 
 // files is the provider whose leaf somebody else puts into two files.
 type files struct {
-	options  FilesOptions
-	problems *problems
+	parts
+	options FilesOptions
 
 	// candidate is the last sound pair.
 	candidate *leaf
@@ -34,7 +34,7 @@ type files struct {
 // NewFiles returns the files provider's source. The files are not read before Run.
 func NewFiles(o FilesOptions) *Source {
 	s := newSource(o.Options, o.permissions())
-	s.provider = &files{options: o, problems: s.problems}
+	s.provider = &files{parts: s.parts, options: o}
 	return s
 }
 
@@ -50,16 +50,16 @@ func (f *files) newest(context.Context) *leaf {
 	switch {
 	case err != nil && f.candidate != nil:
 		err = fmt.Errorf("%w; the last good pair stays in use, which ends at %s", err, timestamp(f.candidate.tls.Leaf.NotAfter))
-	case err == nil && (f.candidate == nil || !f.candidate.same(next)):
+	case err == nil && (f.candidate == nil || !f.candidate.equal(next)):
 		f.candidate = next
 	}
-	f.problems.note(f.subject(), failedFiles, err)
+	f.problems.record(f.subject(), failedFiles, err)
 	return f.candidate
 }
 
 // missing implements provider.
 func (f *files) missing() error {
-	if err := f.problems.of(f.subject()); err != nil {
+	if err := f.problems.get(f.subject()); err != nil {
 		return err
 	}
 	return errors.New("not read yet")

@@ -9,8 +9,8 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Setting is a parameter as its template declares it, with the value that a plain pod of a namespace gets
-// and its level. From is "" where nobody asked for a namespace.
+// Setting is a parameter as its template declares it, with the value for a plain pod of a namespace and
+// its level. From is "" without a namespace.
 type Setting struct {
 	v1alpha1.Parameter
 	Annotation string `json:"annotation"`
@@ -19,7 +19,7 @@ type Setting struct {
 	From       string `json:"from,omitempty"`
 }
 
-// Settings writes parameters for people, one below the other.
+// Settings writes parameters as text.
 func Settings(w io.Writer, s Style, all []Setting) error {
 	l := newLayout(s)
 	for i, p := range all {
@@ -54,7 +54,7 @@ func (s Setting) byDefault() string {
 	return "-"
 }
 
-// Text returns a JSON value as an annotation has it.
+// Text formats a JSON value as in an annotation.
 func Text(raw []byte) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

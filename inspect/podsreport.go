@@ -9,21 +9,21 @@ import (
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
-// mostRows is how many rows the tables about pods have. -o json has all.
-const mostRows = 20
+// maxRows bounds the rows of tables about pods. -o json has all.
+const maxRows = 20
 
-// Write writes what there is to say about the pods that the target is about, and what to do.
+// Write writes the report for people, with the commands that bring pods up to date.
 func (r PodsReport) Write(out *strings.Builder, of Target) {
-	namespaces := r.Namespaces[:min(len(r.Namespaces), mostRows)]
+	namespaces := r.Namespaces[:min(len(r.Namespaces), maxRows)]
 	var rows []string
 	for _, n := range namespaces {
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%s", n.Name, show.Plain(cmp.Or(n.Injection, "-")), n.Pods, n.Injected, n.Missing, n.Outdated, n.refused()))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%s", n.Name, show.Plain(cmp.Or(n.Injection, "-")), n.Pods, n.Injected, n.Missing, n.Outdated, n.formatRefusals()))
 	}
 	if len(rows) == 0 {
 		rows = []string{"none"}
 	}
 	WriteTable(out, "NAMESPACE\tINJECTION\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED", rows)
-	if more := len(r.Namespaces) - mostRows; more > 0 {
+	if more := len(r.Namespaces) - maxRows; more > 0 {
 		fmt.Fprintf(out, "and %d more namespaces with as few such pods or fewer; -o json lists all\n", more)
 	}
 	if r.EventsUnknown != "" {
@@ -40,8 +40,8 @@ func (r PodsReport) Write(out *strings.Builder, of Target) {
 	}
 }
 
-// refused says how many pods would be refused now, and how often that happened lately.
-func (n namespaceReport) refused() string {
+// formatRefusals formats the numbers of pods that would be refused now and of recent refusals.
+func (n namespaceReport) formatRefusals() string {
 	var parts []string
 	if n.WouldBeRefused > 0 {
 		parts = append(parts, fmt.Sprintf("%d now", n.WouldBeRefused))
@@ -52,8 +52,8 @@ func (n namespaceReport) refused() string {
 	return cmp.Or(strings.Join(parts, ", "), "-")
 }
 
-// writeWorkloads writes the workloads, in one namespace with the pods that are not as they
-// would be now.
+// writeWorkloads writes the workloads. For the target of a namespace, it also writes the pods that
+// differ from new ones.
 func (r PodsReport) writeWorkloads(out *strings.Builder, of Target) {
 	if len(r.Workloads) == 0 {
 		return
@@ -63,34 +63,34 @@ func (r PodsReport) writeWorkloads(out *strings.Builder, of Target) {
 		heading = "\nWORKLOAD\tNAMESPACE\tPODS\tOUTDATED OR MISSING"
 	}
 	var rows, pods []string
-	for _, o := range r.Workloads[:min(len(r.Workloads), mostRows)] {
+	for _, o := range r.Workloads[:min(len(r.Workloads), maxRows)] {
 		name := show.Plain(o.String())
 		if of.Namespace == "" {
-			rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s", name, o.Namespace, o.Pods, cell(show.Plain(o.what()))))
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s", name, o.Namespace, o.Pods, cell(show.Plain(o.formatTemplates()))))
 			continue
 		}
 		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d", name, o.Pods, o.Injected, o.Missing, o.Outdated, o.WouldBeRefused))
-		for _, p := range o.Behind {
-			pods = append(pods, p.Name+"\t"+cell(show.Plain(p.Says)))
+		for _, p := range o.OutdatedPods {
+			pods = append(pods, p.Name+"\t"+cell(show.Plain(p.Text)))
 		}
-		if more := o.behind() + o.WouldBeRefused - len(o.Behind); more > 0 {
+		if more := o.outdatedOrMissing() + o.WouldBeRefused - len(o.OutdatedPods); more > 0 {
 			pods = append(pods, fmt.Sprintf("and %d more\tof %s", more, name))
 		}
 	}
 	WriteTable(out, heading, rows)
-	if more := len(r.Workloads) - mostRows; more > 0 {
+	if more := len(r.Workloads) - maxRows; more > 0 {
 		fmt.Fprintf(out, "and %d more workloads; -o json lists all\n", more)
 	}
 	if r.PodsOfMoreWorkloads > 0 {
-		fmt.Fprintf(out, "and %d pods of workloads beyond %d\n", r.PodsOfMoreWorkloads, mostWorkloads)
+		fmt.Fprintf(out, "and %d pods of workloads beyond %d\n", r.PodsOfMoreWorkloads, maxWorkloads)
 	}
 	if len(pods) > 0 {
 		WriteTable(out, "\nPOD\tCOMPARED WITH A NEW POD", pods)
 	}
 }
 
-// what says which templates the pods of a workload lack, or have in another version.
-func (o workloadReport) what() string {
+// formatTemplates formats the templates that the pods of a workload lack, or have in another version.
+func (o workloadReport) formatTemplates() string {
 	var parts []string
 	for _, state := range []drift.State{drift.Missing, drift.Outdated, drift.Refused} {
 		if names := o.Templates[state]; len(names) > 0 {
@@ -103,7 +103,7 @@ func (o workloadReport) what() string {
 	return strings.Join(parts, "; ")
 }
 
-// writeRefusals writes why pods were refused lately.
+// writeRefusals writes the recent refusals.
 func writeRefusals(out *strings.Builder, namespaces []namespaceReport) {
 	heading := "\nRecently refused, from Pillion's events:\n"
 	for _, n := range namespaces {
@@ -126,14 +126,14 @@ func cell(text string) string {
 // maxCell is the width of the widest cell, in characters.
 const maxCell = 120
 
-// mostNext is how many commands are shown.
-const mostNext = 3
+// maxCommands bounds the commands of a report.
+const maxCommands = 3
 
-// Next are the commands that bring pods up to date, or show what they would do.
+// Next returns the commands that show, by dry run, how to bring pods up to date.
 func (r PodsReport) Next(of Target) []string {
 	var namespaces []string
 	for _, n := range r.Namespaces {
-		if n.behind() > 0 {
+		if n.outdatedOrMissing() > 0 {
 			namespaces = append(namespaces, n.Name)
 		}
 	}
@@ -144,7 +144,7 @@ func (r PodsReport) Next(of Target) []string {
 		return []string{"pillion rollout " + of.String() + " --dry-run" + r.args}
 	}
 	var commands []string
-	for _, name := range namespaces[:min(len(namespaces), mostNext)] {
+	for _, name := range namespaces[:min(len(namespaces), maxCommands)] {
 		commands = append(commands, "pillion rollout ns/"+name+" --dry-run"+r.args)
 	}
 	return commands

@@ -9,21 +9,11 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// writeNamespaced answers for a template of a namespace that is created or updated. The metadata of
-// a bad template may change: its finalizers could otherwise not be removed.
+// writeNamespaced answers for a template of a namespace that is created or updated.
 func (g guard) writeNamespaced(ctx context.Context, r *Review) (Response, error) {
-	object, spec, err := readObject(r.Object, v1alpha1.NamespacedKind)
-	if err != nil {
-		return Response{}, err
-	}
-	if r.Operation == "UPDATE" {
-		_, oldSpec, err := readObject(r.OldObject, v1alpha1.NamespacedKind)
-		if err != nil {
-			return Response{}, err
-		}
-		if same, err := sameJSON(oldSpec, spec); err != nil || same {
-			return Allowed(), err
-		}
+	object, spec, err := readWrite(r, v1alpha1.NamespacedKind)
+	if err != nil || object == nil {
+		return Allowed(), err
 	}
 	refuse := func(problem string) (Response, error) {
 		return invalidTemplate(templates.CompileError{Template: object.Name, Problems: []templates.Problem{{Message: problem}}}), nil

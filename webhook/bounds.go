@@ -11,14 +11,13 @@ const (
 	maxWarning  = 255
 	maxWarnings = 4095
 	maxMessage  = 8 << 10
-	// endOfMessage is how much of the end of a longer message is kept: the reason
-	// code stands there.
+	// endOfMessage is the length of the end that a cut message retains: the reason code is
+	// there.
 	endOfMessage = 512
 )
 
-// boundWarnings makes warnings fit what the API server passes on: no control
-// characters, each under 256 characters, together under 4,096, none twice. A longer one
-// becomes several.
+// boundWarnings applies the API server's bounds to warnings: no control characters, each
+// under 256 characters, together under 4,096. It splits longer warnings and drops duplicates.
 func boundWarnings(warnings []string) []string {
 	var bounded []string
 	total := 0
@@ -42,8 +41,8 @@ func boundWarnings(warnings []string) []string {
 // maxParts bounds how many warnings one sentence takes.
 const maxParts = 6
 
-// inParts cuts a text between words into warnings that are short enough. All but the last end in
-// an ellipsis, and all but the first begin with one.
+// inParts cuts a text between words into warnings that are short enough. An ellipsis marks each
+// cut on both sides.
 func inParts(text string) []string {
 	const dots = "…"
 	var all []string
@@ -72,7 +71,7 @@ func boundMessage(lines []string) string {
 	return message
 }
 
-// printable replaces what could break a header or a terminal.
+// printable replaces characters that could break a header or a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == '\u2028' || r == '\u2029' {

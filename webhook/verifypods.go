@@ -11,8 +11,8 @@ type verify struct {
 	through entries.Entry
 }
 
-// NewVerify returns the webhook that sees the pods of an entry when every mutating webhook is
-// done, and refuses pods that are not what the required templates make of them.
+// NewVerify returns the webhook that verifies the pods of an entry after all mutating webhooks.
+// It refuses a pod that the required templates would still change.
 func NewVerify(p Pods, through entries.Entry) Webhook {
 	return verify{p, through}
 }
@@ -20,7 +20,7 @@ func NewVerify(p Pods, through entries.Entry) Webhook {
 func (verify) Name() string { return "verify" }
 
 func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
-	if err := r.aboutPod(); err != nil {
+	if err := r.checkPod(); err != nil {
 		return Response{}, err
 	}
 	required := len(v.pods.Templates().Required())

@@ -12,31 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
-	pillionlabels "github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Settings decide what the running Pillion gives to a pod.
+// Settings are the server's settings that decide the outcome for a pod, with its templates.
 type Settings struct {
 	Excluded []string
-	// All: API servers call Pillion for the pods of all namespaces that do not opt out.
+	// All means that API servers call Pillion for the pods of all namespaces that do not opt out.
 	All bool
-	// Enforcement says which namespaces become enforced once the server has proven that it works.
-	Enforcement pillionlabels.Enforcement
-	// Compile is what the server compiles templates with.
+	// Compile has the options of the server's compiler.
 	Compile templates.Options
-	// Templates are those in force; nil where not even they can be read.
+	// Templates is the set in force. It is nil if the templates cannot be read.
 	Templates *templates.Set
-	// Whole: the templates are all that are in force, as they are in force.
-	Whole bool
+	// AllExact means that Templates has all templates, with the hashes that are in force.
+	AllExact bool
 
-	// scope is why All could not be read, nil if it was.
+	// scope is the error of reading All, or nil.
 	scope error
-	// approximate has the hashes of templates that another hash is in force of than Templates has:
-	// they were compiled without the server's settings, which could not be read.
+	// approximate has the hash in force of each template for which Templates has another hash,
+	// because the server's settings could not be read.
 	approximate map[string]string
 }
 
@@ -51,7 +48,7 @@ func (c *Cluster) Settings(ctx context.Context) (Settings, error) {
 
 // SettingsOf reads the templates of a release.
 func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err error) {
-	s = Settings{Whole: true, Excluded: r.Namespaces.Excluded, All: r.Registration().All, Enforcement: r.Namespaces.Enforcement}
+	s = Settings{AllExact: true, Excluded: r.Namespaces.Excluded, All: r.Registration().All}
 	if s.Compile, err = r.Compile(); err != nil {
 		return s, err
 	}
@@ -70,11 +67,10 @@ func (c *Cluster) SettingsOf(ctx context.Context, r Release) (s Settings, err er
 	return s, nil
 }
 
-// calledForAll reports whether an entry for pods is for namespaces with the label of injection and
-// for those without it. Unread says which right is missing to read the configuration, which then
-// counts as one that is not for all.
+// calledForAll reports whether an entry for pods selects namespaces with and without the injection
+// label. unread is the error of a missing right to read the configuration; all is then false.
 func (c *Cluster) calledForAll(ctx context.Context, configuration string) (all bool, unread, err error) {
-	read, err := Get[admissionv1.MutatingWebhookConfiguration](ctx, c, resourceOf(admissionv1.GroupName, "v1", "mutatingwebhookconfigurations"), "", configuration)
+	read, err := Get[admissionv1.MutatingWebhookConfiguration](ctx, c, gvr(admissionv1.GroupName, "v1", "mutatingwebhookconfigurations"), "", configuration)
 	switch {
 	case apierrors.IsForbidden(err):
 		return false, err, nil

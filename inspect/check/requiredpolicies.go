@@ -19,8 +19,8 @@ var (
 	bindingResource = admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings")
 )
 
-// requiredPolicies compares the admission policies of required templates with those that 'pillion
-// policy' prints now. A required template need not have one.
+// requiredPolicies compares the admission policies of required templates with the output of 'pillion
+// policy'. A required template need not have one.
 func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) {
 	set, err := in.templates()
 	if err != nil {
@@ -34,7 +34,7 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	lost := in.lost(set)
+	lost := in.lostTemplates(set)
 	var found []Finding
 	for _, there := range policies {
 		template, ours := admissionpolicy.TemplateOf(there.Name)
@@ -46,14 +46,14 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 	return found, nil
 }
 
-// requiredPolicy judges the admission policy of a template.
+// requiredPolicy checks the admission policy of a template.
 func (in *installation) requiredPolicy(ctx context.Context, set *templates.Set, template string, there admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding) []Finding {
 	entry, ok := set.Get(template)
 	if !ok {
 		return []Finding{failed(fmt.Sprintf("the admission policy %s is for the template %s, which does not exist. Apply the template again, or delete the policy and its binding", there.Name, template), applyTemplates)}
 	}
 	if entry.Template == nil {
-		return nil // its mistake is another check's
+		return nil // the check templates reports the mistake
 	}
 	want, err := admissionpolicy.Of(ctx, entry.Template, admissionpolicy.Options{Excluded: in.release.Namespaces.Excluded}, set.CanariesOf(template)...)
 	if err != nil {
@@ -64,7 +64,7 @@ func (in *installation) requiredPolicy(ctx context.Context, set *templates.Set, 
 		return equality.Semantic.DeepEqual(b.Spec, want.Binding.Spec)
 	})
 	switch {
-	case !equality.Semantic.DeepEqual(there.Spec, want.Policy.Spec): // apply would leave items of lists that somebody added
+	case !equality.Semantic.DeepEqual(there.Spec, want.Policy.Spec): // kubectl apply would not remove items that were added to lists
 		return []Finding{failed(fmt.Sprintf("the admission policy %s is not as the template %s is now", there.Name, template), print+" | kubectl replace -f -")}
 	case !bound:
 		return []Finding{warning(fmt.Sprintf("the admission policy %s has no binding for all pods that the template %s selects, so it is not in force for them", there.Name, template), print+" | kubectl apply -f -")}

@@ -10,7 +10,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
-// Template is the name of the template that the proof asks for, and of its sidecar.
+// Template is the name of the template that the proof requests, and of its sidecar.
 const Template = "pillion-proof"
 
 // Manifest returns the template, for pods of the namespace only.
@@ -38,9 +38,9 @@ spec:
 `, v1alpha1.APIVersion, Template, namespace)
 }
 
-// Pod returns the pod of a proof, which asks for [Template]. It meets the Pod Security Standard
-// "restricted", because its namespace may enforce that. It mounts no token, so the API server's own
-// admission adds nothing to it.
+// Pod returns the pod of a proof, which requests [Template]. It meets the Pod Security Standard
+// "restricted", because its namespace may enforce that. It mounts no token, so that the API
+// server's own admission does not change it.
 func Pod() *corev1.Pod {
 	yes, no := true, false
 	return &corev1.Pod{
@@ -65,8 +65,8 @@ func Pod() *corev1.Pod {
 }
 
 // Validate returns nil if the API server's answer to the creation of [Pod] in a namespace, by dry
-// run, proves that pods are injected: the pod came back with the record and the sidecar of [Template].
-// Otherwise it returns an error that says why not, with the API server's own.
+// run, proves that pods are injected: the pod has the record and the sidecar of [Template]. Otherwise
+// it returns the reason. It wraps the error of the API server.
 func Validate(namespace string, pod *corev1.Pod, err error) error {
 	if err != nil {
 		return fmt.Errorf("creating a pod in namespace %s by dry run: %w", namespace, err)

@@ -14,31 +14,31 @@ import (
 	"github.com/pillion-dev/pillion/injector/reason"
 )
 
-// StateUnknown is the state of a template of which it is not known whether a new pod gets it, or
-// gets it otherwise.
+// StateUnknown is the state of a template if the user lacks the rights to find out whether a new pod
+// gets it, or in which version.
 const StateUnknown drift.State = "perhaps outdated"
 
-// Input is one pod, and what became of it.
+// Input is a pod with its outcome.
 type Input struct {
-	// Name is the object that holds the pod, as KIND/NAME.
+	// Name is the object that has the pod, as KIND/NAME.
 	Name, Namespace string
-	// Unknown says why the namespace's annotations are not known, "" if they are.
+	// Unknown is the reason why the namespace's annotations are not known, or "".
 	Unknown string
 	Outcome injector.Outcome
-	// Standing compares a pod that exists with a new one. It is nil for a new pod, and for one
-	// of which the comparison means nothing.
+	// Standing compares an existing pod with a new one. It is nil for a new pod, and for a pod
+	// that cannot be compared, such as one that has ended.
 	Standing *drift.Comparison
 	// Keys are the findings of [keys.Check].
 	Keys []keys.Finding
 }
 
-// Of explains one pod.
+// Of explains a pod.
 func Of(in Input) Pod {
 	p := Pod{
 		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
 		Refused: !in.Outcome.Allowed,
 		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
-		Effects: append([]injector.Effect{}, in.Outcome.Effects...), Kept: append([]injector.PodValue{}, in.Outcome.PodValues...),
+		Effects: append([]injector.Effect{}, in.Outcome.Effects...), KeptValues: append([]injector.PodValue{}, in.Outcome.PodValues...),
 		Warnings: append([]string{}, in.Outcome.Warnings...), Notes: []Note{}, Keys: Sentences(in.Keys),
 	}
 	for _, t := range in.Outcome.Templates {
@@ -74,7 +74,7 @@ func Of(in Input) Pod {
 	return p
 }
 
-// Sentences returns findings as sentences, an empty list for none.
+// Sentences formats findings. It never returns nil.
 func Sentences(found []keys.Finding) []string {
 	all := []string{}
 	for _, f := range found {
@@ -83,14 +83,14 @@ func Sentences(found []keys.Finding) []string {
 	return all
 }
 
-// Concerned reports whether a template is in an outcome for another reason than that it exists.
+// Concerned returns a function that reports whether a template was requested for the pod.
 func Concerned(out injector.Outcome) func(template string) bool {
 	return func(template string) bool {
 		return slices.ContainsFunc(out.Templates, func(t injector.TemplateOutcome) bool { return t.Name == template && t.Code != reason.NotRequested })
 	}
 }
 
-// parameters returns a template's, by name.
+// parameters returns the parameters of a template, sorted by name.
 func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 	all := []Parameter{}
 	annotations := map[string]string{}
@@ -105,11 +105,11 @@ func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 	return all
 }
 
-// verdict says whether a new pod is injected, or how a pod that exists compares with a new
-// one. It has the reason code for a pod that is created now.
+// verdict formats whether a new pod is injected, or how an existing pod differs from a new one, with
+// the reason code for a new pod.
 func (p Pod) verdict(in Input) string {
 	if in.Standing != nil {
-		return p.verdictOfOne(in)
+		return p.existingVerdict(in)
 	}
 	switch {
 	case !in.Outcome.Allowed:
@@ -120,9 +120,9 @@ func (p Pod) verdict(in Input) string {
 	return fmt.Sprintf("admitted as it is (%s)", in.Outcome.Code)
 }
 
-// verdictOfOne is the verdict of a pod that exists.
-func (p Pod) verdictOfOne(in Input) string {
-	behind := Behind(in.Standing)
+// existingVerdict formats the verdict of an existing pod.
+func (p Pod) existingVerdict(in Input) string {
+	behind := FormatDifference(in.Standing)
 	has := slices.ContainsFunc(p.Standings, func(s drift.Template) bool { return s.Has != "" })
 	now := "not injected"
 	if has {
@@ -143,8 +143,8 @@ func (p Pod) verdictOfOne(in Input) string {
 	return fmt.Sprintf("admitted as it is (%s)", in.Outcome.Code)
 }
 
-// Behind says how a pod differs from one that is created now, "" if it does not, or is none.
-func Behind(s *drift.Comparison) string {
+// FormatDifference formats how a pod differs from a new one. It returns "" if it does not differ, or for nil.
+func FormatDifference(s *drift.Comparison) string {
 	if s == nil {
 		return ""
 	}
@@ -157,7 +157,7 @@ func Behind(s *drift.Comparison) string {
 	return strings.Join(parts, "; ")
 }
 
-// Value returns a parameter's value, or one of a pod, as an annotation or JSON has it.
+// Value formats a value of a parameter or a pod, as in an annotation or as JSON.
 func Value(v any) string {
 	if text, ok := v.(string); ok {
 		return text

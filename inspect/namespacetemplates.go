@@ -15,8 +15,8 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// NamespacedTemplates returns the set with the templates of namespaces, each namespace read with the
-// user's rights when it is first looked at.
+// NamespacedTemplates returns the set with the templates of namespaces. It reads each namespace with
+// the user's rights when the set is first used for it.
 func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, compile templates.Options) *templates.Set {
 	read := func(namespace string) []templates.Entry {
 		list, err := c.Objects.Resource(store.NamespacedResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
@@ -26,7 +26,7 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 		if err == nil {
 			return store.CompileNamespace(list.Items, compile)
 		}
-		c.unread.Store(namespace, err)
+		c.namespaceErrors.Store(namespace, err)
 		return nil
 	}
 	var mu sync.Mutex
@@ -41,8 +41,8 @@ func (c *Cluster) NamespacedTemplates(ctx context.Context, set *templates.Set, c
 	})
 }
 
-// ownObjects returns the objects of the templates that namespaces have of their own, by their namespaces.
-func (c *Cluster) ownObjects(ctx context.Context) (map[string][]unstructured.Unstructured, error) {
+// listNamespaced returns all NamespacedSidecarTemplates by their namespaces.
+func (c *Cluster) listNamespaced(ctx context.Context) (map[string][]unstructured.Unstructured, error) {
 	resource := c.Objects.Resource(store.NamespacedResource)
 	list := pager.New(func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return resource.List(ctx, o) })
 	objects := map[string][]unstructured.Unstructured{}
@@ -58,9 +58,9 @@ func (c *Cluster) ownObjects(ctx context.Context) (map[string][]unstructured.Uns
 	return objects, nil
 }
 
-// OwnTemplates reads the templates that all namespaces have of their own.
-func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (map[string][]templates.Entry, error) {
-	objects, err := c.ownObjects(ctx)
+// AllNamespacedTemplates reads the templates of all namespaces.
+func (c *Cluster) AllNamespacedTemplates(ctx context.Context, compile templates.Options) (map[string][]templates.Entry, error) {
+	objects, err := c.listNamespaced(ctx)
 	if err != nil && !apierrors.IsNotFound(err) { // without the CRD there are none
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *Cluster) OwnTemplates(ctx context.Context, compile templates.Options) (
 	return all, nil
 }
 
-// NamespaceOf is [Cluster.NamespaceOf]. Its notes say where the namespace's own templates cannot be
+// NamespaceOf is [Cluster.NamespaceOf]. It adds a note if the namespace's own templates cannot be
 // read.
 func (l *Live) NamespaceOf(ctx context.Context, name string) (Namespace, error) {
 	ns, err := l.Cluster.NamespaceOf(ctx, name)
@@ -79,11 +79,11 @@ func (l *Live) NamespaceOf(ctx context.Context, name string) (Namespace, error) 
 		return ns, err
 	}
 	l.Templates.In(name)
-	unread, failed := l.unread.Load(name)
+	unread, failed := l.namespaceErrors.Load(name)
 	switch err, _ := unread.(error); {
 	case !failed:
 	case apierrors.IsForbidden(err):
-		ns.Notes = append(ns.Notes, lacking(fmt.Sprintf("the templates of namespace %s itself cannot be read: ", name), err))
+		ns.Notes = append(ns.Notes, rightsNote(fmt.Sprintf("the templates of namespace %s itself cannot be read: ", name), err))
 	default:
 		return ns, fmt.Errorf("reading the templates of namespace %s itself: %w", name, err)
 	}

@@ -107,7 +107,7 @@ func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
 				if n := failuresOf(s, failedFiles); n <= int64(i) {
 					return fmt.Errorf("%d failures are counted", n)
 				}
-				return mentions(s.problems.of(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
+				return mentions(s.problems.get(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
 			})
 			if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
 				t.Error(err)

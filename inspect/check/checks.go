@@ -13,15 +13,15 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 )
 
-// Result is how a check ended.
+// Result is the result of a check.
 type Result string
 
 // The results, the best first.
 const (
 	OK Result = "ok"
-	// Skipped: a right is missing to look, or there is nothing to look at.
+	// Skipped means that a right is missing, or that there is nothing to check.
 	Skipped Result = "skipped"
-	// Warning: no harm is done now.
+	// Warning means a fault that does no harm now.
 	Warning Result = "warning"
 	Failed  Result = "failed"
 )
@@ -29,24 +29,24 @@ const (
 // severity orders results, the worst last.
 var severity = []Result{OK, Skipped, Warning, Failed}
 
-// Finding is one thing that a check found.
+// Finding is a fault, or the reason why a check was skipped.
 type Finding struct {
 	Result Result `json:"result"`
 	// Message is a sentence that names the object and the fault.
 	Message string `json:"message"`
-	// Remedy is the command that helps, or that shows more. A reader can run it as it is, but for
-	// words in capitals.
+	// Remedy is the command that repairs the fault, or that shows more. A reader can run it as it
+	// is, but has to replace words in capitals.
 	Remedy string `json:"remedy,omitempty"`
-	// Unseen: the user lacks the right to look at something that is there.
+	// Unseen means that the user lacks the right to read an object.
 	Unseen bool `json:"unseen,omitempty"`
 }
 
 // Check is one question about an installation.
 type Check struct {
 	Name string
-	// Description holds if nothing is found. Hint names the consequence of a failure.
+	// Description is true if there are no findings. Hint names the consequence of a failure.
 	Description, Hint string
-	// run reads and judges. An error says what could not be read.
+	// run returns the findings. Its error is about an object that could not be read.
 	run func(ctx context.Context, in *installation) ([]Finding, error)
 }
 
@@ -62,7 +62,7 @@ func All() []Check {
 		{"crds", "the CRDs of templates are established, and as new as the server", "Replicas that run keep their templates; replicas that start have none.", crds},
 		{"registration", "API servers call Pillion by the objects that the chart renders", "API servers know Pillion by these objects alone: what is left out is not injected or not verified.", registration},
 		{"certificates", "the caBundles verify every replica, and no certificate ends soon", "API servers do not call a Pillion that they cannot verify.", certificates},
-		{"proof", "a pod that the API server creates by dry run comes back with its sidecar", "Pods of other namespaces may go without theirs, too.", proven},
+		{"proof", "a pod that the API server creates by dry run comes back with its sidecar", "Pods of other namespaces may go without theirs, too.", checkProof},
 		{"templates", "every template compiles and is accepted, and all replicas apply the same", "Pods that want a template with a mistake are treated by its onError.", allTemplates},
 		{"template-names", "namespaces name only templates that are there", "Pods that ask for a template that is not there are refused.", templateNames},
 		{"required-policies", "the admission policies of required templates are as the templates are", "API servers may refuse pods that Pillion injects, and let others pass.", requiredPolicies},
@@ -75,7 +75,7 @@ type Outcome struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Hint        string `json:"-"`
-	// Result is the worst of the findings, OK without any.
+	// Result is the worst result of the findings, or OK.
 	Result   Result    `json:"result"`
 	Findings []Finding `json:"findings,omitempty"`
 }
@@ -85,7 +85,7 @@ type Report struct {
 	Outcomes []Outcome
 }
 
-// Count returns how many checks ended so.
+// Count returns the number of checks with a result.
 func (r Report) Count(result Result) int {
 	n := 0
 	for _, o := range r.Outcomes {
@@ -96,24 +96,25 @@ func (r Report) Count(result Result) int {
 	return n
 }
 
-// Judged reports whether it can be told if the installation is sound: something failed, or the user
-// has the rights to look at everything.
-func (r Report) Judged() bool {
+// IsConclusive reports whether the report shows if the installation is sound: a check failed, or the
+// user had the rights for all checks.
+func (r Report) IsConclusive() bool {
 	return r.Count(Failed) > 0 || !slices.ContainsFunc(r.Outcomes, func(o Outcome) bool {
 		return slices.ContainsFunc(o.Findings, func(f Finding) bool { return f.Unseen })
 	})
 }
 
-// Sound reports whether all was looked at and nothing failed; strict counts warnings and skipped
-// checks, too.
-func (r Report) Sound(strict bool) bool {
-	return r.Judged() && r.Count(Failed) == 0 && (!strict || r.Count(Warning)+r.Count(Skipped) == 0)
+// IsSound reports whether the report is conclusive and no check failed. With strict, it returns false
+// also for warnings and skipped checks.
+func (r Report) IsSound(strict bool) bool {
+	return r.IsConclusive() && r.Count(Failed) == 0 && (!strict || r.Count(Warning)+r.Count(Skipped) == 0)
 }
 
-// timeout bounds all that is read.
+// timeout bounds all checks together.
 const timeout = time.Minute
 
-// Run asks the checks, those that wait for none at the same time. Version is that of this program.
+// Run runs the first check, and then the other checks at the same time. version is the version of this
+// program.
 func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time.Time) Report {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
@@ -131,7 +132,7 @@ func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time
 	all.Wait()
 	for _, o := range r.Outcomes {
 		for i, f := range o.Findings {
-			if f.Result != Skipped { // the rights that are missing are granted elsewhere
+			if f.Result != Skipped { // an admin grants missing rights, with another kubeconfig
 				o.Findings[i].Remedy = cluster.Command(f.Remedy)
 			}
 		}
@@ -143,11 +144,11 @@ func Run(ctx context.Context, cluster *inspect.Cluster, version string, now time
 func (c Check) outcome(ctx context.Context, in *installation) Outcome {
 	o := Outcome{Name: c.Name, Description: c.Description, Hint: c.Hint, Result: OK}
 	if in.absent != nil && c.Name != "deployment" {
-		o.Findings = skipped("not looked at: Pillion's Deployment is not known")
+		o.Findings = skipped("not checked: Pillion's Deployment is not known")
 	} else {
 		findings, err := c.run(ctx, in)
 		if err != nil {
-			findings = append(findings, unread(err))
+			findings = append(findings, readFailure(err))
 		}
 		o.Findings = findings
 	}
@@ -159,22 +160,22 @@ func (c Check) outcome(ctx context.Context, in *installation) Outcome {
 	return o
 }
 
-// failure is an error that is a finding of its own, whichever check meets it.
+// failure is an error with its finding.
 type failure struct{ Finding }
 
 func (f failure) Error() string { return f.Message }
 
-// unread returns the finding of something that could not be read.
-func unread(err error) Finding {
+// readFailure returns the finding for an error of a read.
+func readFailure(err error) Finding {
 	var own failure
 	if errors.As(err, &own) {
 		return own.Finding
 	}
-	err = pillionrights.Named(err)
+	err = pillionrights.Explain(err)
 	var missing *pillionrights.MissingError
 	switch {
 	case errors.As(err, &missing):
-		return Finding{Result: Skipped, Unseen: true, Message: fmt.Sprintf("not looked at: you lack the right to %s", missing.Right), Remedy: strings.Join(missing.Commands(), " && ")}
+		return Finding{Result: Skipped, Unseen: true, Message: fmt.Sprintf("not checked: you lack the right to %s", missing.Right), Remedy: strings.Join(missing.Commands(), " && ")}
 	case errors.Is(err, pillionrights.ErrAnonymous):
 		return failed(oneLine(err.Error()), "kubectl config view --minify")
 	}
@@ -189,7 +190,7 @@ func warning(message, remedy string) Finding {
 	return Finding{Result: Warning, Message: message, Remedy: remedy}
 }
 
-// skipped are the findings of a check that has nothing to look at.
+// skipped returns the finding of a check that has nothing to check.
 func skipped(why string) []Finding { return []Finding{{Result: Skipped, Message: why}} }
 
 func oneLine(text string) string {
@@ -197,17 +198,16 @@ func oneLine(text string) string {
 }
 
 const (
-	// mostFindings bounds how many findings of one kind a check tells; the last one says how many
-	// more there are.
-	mostFindings = 5
-	// mostNamed bounds how many names a finding has.
-	mostNamed = 3
+	// maxFindings bounds the findings of one kind. One more finding gives the number of the others.
+	maxFindings = 5
+	// maxNames bounds the names in a finding.
+	maxNames = 3
 )
 
-// capped leaves out findings beyond the most, and says how many.
-func capped(found []Finding, kind string) []Finding {
-	if more := len(found) - mostFindings; more > 0 {
-		return append(found[:mostFindings:mostFindings], Finding{Result: found[0].Result, Message: fmt.Sprintf("and %d more %s", more, kind)})
+// limit replaces the findings beyond maxFindings by one with their number.
+func limit(found []Finding, kind string) []Finding {
+	if more := len(found) - maxFindings; more > 0 {
+		return append(found[:maxFindings:maxFindings], Finding{Result: found[0].Result, Message: fmt.Sprintf("and %d more %s", more, kind)})
 	}
 	return found
 }

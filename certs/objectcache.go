@@ -17,28 +17,28 @@ import (
 	"github.com/pillion-dev/pillion/controller/follow"
 )
 
-// followed holds the newest version of one object that this process has seen.
-type followed[T runtime.Object] struct {
+// objectCache has the newest version of one object that this process has seen.
+type objectCache[T runtime.Object] struct {
 	// key is the object's key in the cache: NAME or NAMESPACE/NAME.
 	key   string
 	cache *follow.Cache
 }
 
-// lister is the part of a typed client that followOne needs.
+// lister is the part of a typed client that newObjectCache needs.
 type lister[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// followOne prepares to follow one object. Its requests select the object by name, as a
+// newObjectCache returns a cache of one object. Its requests select the object by name, as a
 // Role with resourceNames requires. changed is called after every change of the object,
-// and once it is known. It must not block.
-func followOne[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) *followed[T] {
+// and once the object is known. It must not block.
+func newObjectCache[T, L runtime.Object](client kubernetes.Interface, objects lister[L], namespace, name string, changed func()) *objectCache[T] {
 	only := func(opts metav1.ListOptions) metav1.ListOptions {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 		return opts
 	}
-	f := &followed[T]{key: cache.NewObjectName(namespace, name).String()}
+	f := &objectCache[T]{key: cache.NewObjectName(namespace, name).String()}
 	var example T
 	f.cache = follow.New(follow.Options{
 		Name: f.key, Example: example,
@@ -53,29 +53,29 @@ func followOne[T, L runtime.Object](client kubernetes.Interface, objects lister[
 	return f
 }
 
-// followSecret follows a Secret.
-func followSecret(client kubernetes.Interface, namespace, name string, changed func()) *followed[*corev1.Secret] {
-	return followOne[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
+// newSecretCache returns a cache of one Secret.
+func newSecretCache(client kubernetes.Interface, namespace, name string, changed func()) *objectCache[*corev1.Secret] {
+	return newObjectCache[*corev1.Secret](client, client.CoreV1().Secrets(namespace), namespace, name, changed)
 }
 
-// subject names a followed Secret as the object of problems.
-func subject(secret *followed[*corev1.Secret]) string { return "secret " + secret.key }
+// subject names the Secret of a cache as the object of problems.
+func subject(secret *objectCache[*corev1.Secret]) string { return "secret " + secret.key }
 
 // run follows the object until ctx ends.
-func (f *followed[T]) run(ctx context.Context) { f.cache.Run(ctx) }
+func (f *objectCache[T]) run(ctx context.Context) { f.cache.Run(ctx) }
 
 // get returns the newest version of the object; false if the object does not exist or is
 // unknown. The caller must not change the object.
-func (f *followed[T]) get() (T, bool) {
+func (f *objectCache[T]) get() (T, bool) {
 	item, _ := f.cache.Get(f.key)
 	object, ok := item.(T)
 	return object, ok
 }
 
-// unknown says why nothing is known of the object yet; nil once the object has been
+// unknown returns why the object is not known yet, and nil once the object has been
 // listed. The object stays known while the API server is away: a replica that cannot
 // reach the API server still serves.
-func (f *followed[T]) unknown() error {
+func (f *objectCache[T]) unknown() error {
 	if f.cache.HasSynced() {
 		return nil
 	}

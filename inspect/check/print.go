@@ -13,18 +13,18 @@ const bold = "1"
 // colours are ANSI codes.
 var colours = map[Result]string{OK: "32", Warning: "33", Failed: "31", Skipped: "90"}
 
-// Results are all results, in the order in which they are counted for people.
+// Results are all results, in the order of the last line of a report.
 var Results = []Result{OK, Warning, Failed, Skipped}
 
 const (
 	lineWidth = 80
-	// indent is where sentences begin.
+	// indent is the column at which sentences begin.
 	indent = 10
 )
 
-// Write prints a report. No line of words is longer than 80 columns; commands are neither broken
-// nor cut, so that they can be copied. A command that helps with several findings in a row is printed
-// below the last, and a command that grants a right once.
+// Write prints a report. It wraps sentences at 80 columns, but not commands, so that they can be
+// copied. A remedy of several findings in a row is printed below the last one, and a command that
+// grants a right is printed once.
 func Write(w io.Writer, r Report, strict, colour bool) error {
 	paint := func(code, text string) string {
 		if !colour {
@@ -63,9 +63,9 @@ func Write(w io.Writer, r Report, strict, colour bool) error {
 	}
 	verdict := "The installation is " + paint(colours[OK], "sound")
 	switch {
-	case !r.Judged():
+	case !r.IsConclusive():
 		verdict = paint(colours[Warning], "It is not known whether the installation is sound") + " without the rights above"
-	case !r.Sound(strict):
+	case !r.IsSound(strict):
 		verdict = "The installation is " + paint(colours[Failed], "not sound")
 	}
 	var counts []string

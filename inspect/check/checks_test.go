@@ -180,8 +180,8 @@ func TestASoundInstallationIsSound(t *testing.T) {
 			t.Errorf("%s is %s: %+v", o.Name, o.Result, o.Findings)
 		}
 	}
-	if !r.Sound(true) || len(r.Outcomes) != len(All()) {
-		t.Errorf("%d of %d checks; sound: %t", len(r.Outcomes), len(All()), r.Sound(true))
+	if !r.IsSound(true) || len(r.Outcomes) != len(All()) {
+		t.Errorf("%d of %d checks; sound: %t", len(r.Outcomes), len(All()), r.IsSound(true))
 	}
 }
 
@@ -248,7 +248,7 @@ var faults = []struct {
 	{"replicas", "not ready", func(g *ground) { g.unready["a"] = "certificates: no CA" }, Failed, "replica a is not ready: certificates: no CA", logged},
 	{"replicas", "no answer", func(g *ground) { g.states["b"] = nil }, Failed, "replica b ", logged},
 	{"replicas", "failing", func(g *ground) { g.states["a"].Certificates.Problems = []string{"publish: x"} }, Failed, "replica a fails at publish: x", logged},
-	{"replicas", "old data", func(g *ground) { g.states["a"].CacheAgeSeconds["templates"] = 150 }, Warning, "replica a knew templates for certain 2m30s ago", logged},
+	{"replicas", "old data", func(g *ground) { g.states["a"].CacheAgeSeconds["templates"] = 150 }, Warning, "replica a last had a current cache of templates 2m30s ago", logged},
 	{"replicas", "two versions", func(g *ground) { g.states["a"].Version = "2" }, Warning, "replicas of version 2, and this pillion is 1", "kubectl -n pillion-system get deployments"},
 	{"account", "deleted", without("ServiceAccount/pillion-system/pillion"), Failed, "pillion-system:pillion is missing", rollback},
 	{"account", "made again", func(g *ground) {
@@ -363,7 +363,7 @@ var faults = []struct {
 	}, Failed, "from somebody who wrote it as the field manager pillion.dev", "kubectl label namespace web pillion.dev/injection-"},
 	{"labels", "an unknown value", byHand("web", "", "true"), Warning, "pillion.dev/injection=true, which is not recognised", "kubectl label namespace web pillion.dev/injection-"},
 	{"labels", "switched off", byHand("web", "pillion.dev/inject: fluent-bit", "disabled"), Warning, "disabled keeps Pillion away", "kubectl label namespace web pillion.dev/injection-"},
-	{"labels", "the label alone", byHand("web", "", "enabled"), Warning, "by hand, which asks for no sidecar", "kubectl annotate namespace web pillion.dev/inject=TEMPLATE && kubectl label namespace web pillion.dev/injection-"},
+	{"labels", "the label alone", byHand("web", "", "enabled"), Warning, "by hand, which requests no sidecar", "kubectl annotate namespace web pillion.dev/inject=TEMPLATE && kubectl label namespace web pillion.dev/injection-"},
 	{"labels", "never enforced", byHand("web", "pillion.dev/inject: fluent-bit", "enabled"), Warning, "so Pillion never enforces there", "kubectl label namespace web pillion.dev/injection-"},
 	{"labels", "of an excluded namespace", func(g *ground) {
 		g.set("Namespace//kube-system", "metadata.annotations", map[string]any{"pillion.dev/inject": "fluent-bit"})
@@ -400,8 +400,8 @@ func TestEachFaultIsFoundByItsCheckWithTheCommandThatHelps(t *testing.T) {
 					t.Errorf("%s %s\n  %s", found.Result, found.Message, found.Remedy)
 				}
 			}
-			if sound := r.Sound(false); sound != (r.Count(Failed) == 0) || f.result == Failed && sound || r.Sound(true) {
-				t.Errorf("sound: %t, strictly %t", sound, r.Sound(true))
+			if sound := r.IsSound(false); sound != (r.Count(Failed) == 0) || f.result == Failed && sound || r.IsSound(true) {
+				t.Errorf("sound: %t, strictly %t", sound, r.IsSound(true))
 			}
 		})
 	}
@@ -413,7 +413,7 @@ func TestACopyIsNotToBeDeletedBeforeTheChartsOwnIsBack(t *testing.T) {
 	g.copies("copy", false)
 	delete(g.objects, mutating)
 	o := g.run().Outcomes[7]
-	if o.Name != "registration" || len(o.Findings) != 2 || o.Findings[0].Remedy != rollback || o.Findings[1].Remedy != "" || !strings.HasSuffix(o.Findings[1].Message, "Mend what is named above first") {
+	if o.Name != "registration" || len(o.Findings) != 2 || o.Findings[0].Remedy != rollback || o.Findings[1].Remedy != "" || !strings.HasSuffix(o.Findings[1].Message, "Repair the faults above first") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -461,13 +461,13 @@ func TestAMissingRightIsNamedAndNothingIsSaidToBeSound(t *testing.T) {
 		for _, o := range r.Outcomes {
 			if len(o.Findings) > 0 && o.Findings[0].Unseen {
 				unseen = append(unseen, o.Name)
-				if f := o.Findings[0]; o.Result != Skipped || !strings.HasPrefix(f.Message, "not looked at: you lack the right to ") || !strings.Contains(f.Remedy, " create ") || !strings.Contains(f.Remedy, " && kubectl") {
+				if f := o.Findings[0]; o.Result != Skipped || !strings.HasPrefix(f.Message, "not checked: you lack the right to ") || !strings.Contains(f.Remedy, " create ") || !strings.Contains(f.Remedy, " && kubectl") {
 					t.Errorf("%s: %s is %s: %+v", forbidden, o.Name, o.Result, f)
 				}
 			}
 		}
-		if !slices.Equal(unseen, checks) || r.Judged() || r.Sound(false) {
-			t.Errorf("%s: unseen are %q, want %q; judged %t, sound %t", forbidden, unseen, checks, r.Judged(), r.Sound(false))
+		if !slices.Equal(unseen, checks) || r.IsConclusive() || r.IsSound(false) {
+			t.Errorf("%s: unseen are %q, want %q; judged %t, sound %t", forbidden, unseen, checks, r.IsConclusive(), r.IsSound(false))
 		}
 	}
 }
@@ -476,7 +476,7 @@ func TestAMissingRightIsNamedAndNothingIsSaidToBeSound(t *testing.T) {
 func TestNothingElseIsAskedOfAnAPIServerThatDoesNotAnswer(t *testing.T) {
 	g := soundGround(t)
 	g.version = func() ([]byte, error) { return nil, errors.New("connection refused") }
-	if r := g.run(); len(r.Outcomes) != 1 || r.Sound(false) {
+	if r := g.run(); len(r.Outcomes) != 1 || r.IsSound(false) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -1,4 +1,4 @@
-# The image is the static binary with the licences of all that is linked into it, and nothing
+# The image is the static binary of the server with the licences of all that is linked into it, and nothing
 # else: no shell, no packages, no CA certificates (Pillion talks to the API server only, whose
 # CA the pod mounts). `make build` makes both first.
 FROM scratch
@@ -14,9 +14,9 @@ LABEL org.opencontainers.image.title="Pillion" \
 
 COPY LICENSE /LICENSE
 COPY bin/licenses /licenses
-COPY bin/pillion /pillion
+COPY bin/pillion-webhook /pillion-webhook
 
 # By number: there is no /etc/passwd, and runAsNonRoot cannot check a name.
 USER 65532:65532
 EXPOSE 10250 8080
-ENTRYPOINT ["/pillion"]
+ENTRYPOINT ["/pillion-webhook"]

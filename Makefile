@@ -6,6 +6,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 FUZZTIME ?= 1m
 FUZZPARALLEL ?= 0
 E2E := cd e2e &&
+TOOLS := cd tools &&
 # All that is built and tested here has the same flags, so that product, tests and the programs that
 # they run share each package that they compile. Nothing is debugged by line: without DWARF,
 # compiling takes a fifth less. e2e/ground/build.go says the same.
@@ -19,25 +20,28 @@ export GROUND K8S HELM API_SERVERS
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## bin/pillion, a static binary, with the links that make it a plugin of kubectl, and bin/licenses, the licences of all that is linked into it
-	@.ci/compile Pillion bin/pillion -ldflags "-s -w -X main.version=$(VERSION)" ./cmd/pillion
+build: ## bin/pillion, the command line, with the links that make it a plugin of kubectl; bin/pillion-webhook, the server, and bin/licenses, the licences of all that is linked into it; bin/pillion-fn and bin/pillion-import
+	@.ci/compile Pillion bin/ -ldflags "-s -w -X main.version=$(VERSION)" ./cmd/pillion ./cmd/pillion-webhook
+	@$(TOOLS) ../.ci/compile 'the tools' ../bin/ -ldflags "-s -w -X main.version=$(VERSION)" ./cmd/pillion-fn ./cmd/pillion-import
 	@ln -sf pillion bin/kubectl-pillion && ln -sf pillion bin/kubectl_complete-pillion
-	@echo "bin/pillion: $$(( $$(wc -c < bin/pillion) / 1024 )) KiB"
-	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion
+	@for program in pillion pillion-webhook; do echo "bin/$$program: $$(( $$(wc -c < bin/$$program) / 1024 )) KiB"; done
+	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion-webhook
 
 format:
 	@unformatted=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 gofmt -l); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 
 static: format
 	go vet ./...
+	$(TOOLS) go vet ./...
 	$(E2E) go vet ./...
 	go tool staticcheck ./...
-	staticcheck=$$(go tool -n staticcheck) && $(E2E) "$$staticcheck" ./...
+	staticcheck=$$(go tool -n staticcheck) && for module in tools e2e; do (cd $$module && "$$staticcheck" ./...) || exit 1; done
 
 # Where the database of known vulnerabilities cannot be reached, this is said, and is no failure.
 vulnerabilities:
-	@code=0; said=$$(go tool govulncheck -db "$${GOVULNDB:-https://vuln.go.dev}" ./... 2>&1) || code=$$?; echo "$$said"; \
-	  if [ $$code = 1 ] && grep -q 'fetching vulnerabilities' <<<"$$said"; then echo 'govulncheck is left out: its database cannot be reached'; else exit $$code; fi
+	@govulncheck=$$(go tool -n govulncheck); for module in . tools; do \
+	  code=0; said=$$(cd $$module && "$$govulncheck" -db "$${GOVULNDB:-https://vuln.go.dev}" ./... 2>&1) || code=$$?; echo "$$said"; \
+	  if [ $$code = 1 ] && grep -q 'fetching vulnerabilities' <<<"$$said"; then echo 'govulncheck is left out: its database cannot be reached'; elif [ $$code != 0 ]; then exit $$code; fi; done
 
 # The modules of what is built later are fetched while the first packages are compiled.
 modules:
@@ -71,11 +75,13 @@ E2E_TESTS := . -count=1 -timeout=30m
 test: modules format ground tally ## unit and property tests, and fourteen stories on a Kubernetes of its own; the last line counts
 	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE))
 	@.cache/tally 'unit and property tests' . ./... \
+	  -- 'the importers, the function and the site' tools ./... \
 	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
 
 verify: ground tally static vulnerabilities workflows same-bytes platforms ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
 	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
 	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
+	  -- 'the importers, the function and the site with the race detector' CGO_ENABLED=1 tools -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./faults/... ./ground/... ./measure/... ./readme/... ./registry/... ./rotation/... ./soak/... \
 	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
 	  -- 'with several API servers' $(SEVERAL) e2e $(E2E_TESTS) -run='^TestWithSeveralAPIServers' \
@@ -85,6 +91,7 @@ verify: ground tally static vulnerabilities workflows same-bytes platforms ## th
 
 check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 	go test ./...
+	$(TOOLS) go test ./...
 
 older: ground tally released ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
 	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
@@ -117,7 +124,7 @@ same-bytes: released
 
 # Product and tests compile for every platform of a release. Nothing is linked.
 platforms:
-	@for p in $(filter-out linux/amd64,$(PLATFORMS)); do echo "compiling for $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} go list -test -export ./... >/dev/null || exit 1; done
+	@for p in $(filter-out linux/amd64,$(PLATFORMS)); do echo "compiling for $$p"; GOOS=$${p%/*} GOARCH=$${p#*/}; export GOOS GOARCH; for module in . tools; do (cd $$module && go list -test -export ./... >/dev/null) || exit 1; done; done
 
 workflows:
 	cd .ci/tools/workflows && go build -o ../../../.cache/tools/ tool
@@ -153,8 +160,8 @@ soak: build ## faults at random for SOAK (10m), up to three at once, on a Kubern
 	@mkdir -p .cache/clock/ahead .cache/clock/behind; src=$$(go env GOROOT)/src/time; sed 's/sec, nsec, mono := runtimeNow()/&; sec += clockOff/' $$src/time.go >.cache/clock/time.go; \
 	  if cmp -s $$src/time.go .cache/clock/time.go; then echo "$$src/time.go has no place to turn the clock"; exit 1; fi; \
 	  printf '{"Replace":{"%s":"%s","%s":"%s"}}' $$src/time.go $(CURDIR)/.cache/clock/time.go $$src/clock.go $(CURDIR)/e2e/soak/testdata/clock.go >.cache/clock/overlay.json
-	@.ci/compile 'a Pillion whose clock is an hour off' .cache/clock/ahead/pillion -overlay .cache/clock/overlay.json -ldflags '-s -w' ./cmd/pillion
-	@ln -f .cache/clock/ahead/pillion .cache/clock/behind/pillion
+	@.ci/compile 'a Pillion whose clock is an hour off' .cache/clock/ahead/pillion-webhook -overlay .cache/clock/overlay.json -ldflags '-s -w' ./cmd/pillion-webhook
+	@ln -f .cache/clock/ahead/pillion-webhook .cache/clock/behind/pillion-webhook
 	@$(E2E) go build -o ../.cache/soak ./cmd/soak
 	@.cache/soak -clocks $(CURDIR)/.cache/clock -for $(SOAK) -seed $(SEED) -only '$(FAULT)'
 
@@ -183,7 +190,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> fou
 bench: ## what an admission costs, and how that grows with the pod: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./webhook | grep -E '^(BENCH|FAIL|---)'
 	go test -run '^$$' -bench '^BenchmarkGrowth$$' -benchtime=1x ./injector | grep -E '^(BENCH|FAIL|---)'
-	go test -run '^$$' -bench '^BenchmarkPreview$$' -benchtime=1x ./cmd/pillion | grep -E '^(BENCH|FAIL|---)'
+	go test -run '^$$' -bench '^BenchmarkPreview$$' -benchtime=1x ./cmd/pillion-webhook | grep -E '^(BENCH|FAIL|---)'
 
 ROUNDS ?= 1000
 bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each
@@ -196,7 +203,7 @@ load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; th
 	@.cache/load -for $(LOAD)
 
 docs: ## site, a folder with the web site of docs/; a link that leads nowhere fails
-	@go run ./docs/site -out site
+	@cd tools && go run ./cmd/site -root .. -out ../site
 
 pictures: ground ## the picture of the first five minutes anew, of a Kubernetes of its own
 	@$(GROUND_COMMAND) pictures

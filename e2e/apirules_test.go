@@ -88,7 +88,7 @@ func TestTheAPIServerRefusesWhatLintsTableDoes(t *testing.T) {
 		Field           string
 		Spec, Container map[string]any
 	}
-	fromYAML(t, checkout.Path("offline", "lint", "testdata", "pods.yaml"), &cases)
+	fromYAML(t, checkout.Path("lint", "testdata", "pods.yaml"), &cases)
 	n := newNamespace(t, nil, nil)
 	for _, c := range cases {
 		container := map[string]any{"name": "app", "image": "a:1"}

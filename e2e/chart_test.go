@@ -618,9 +618,9 @@ func TestTheChartsLimitsOfDurationsArePillions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
 		// It ends at the next step: there is no such kubeconfig.
-		out, err := exec.CommandContext(ctx, checkout.Pillion(), "serve", "--config="+file, "--kubeconfig="+filepath.Join(t.TempDir(), "none")).CombinedOutput()
+		out, err := exec.CommandContext(ctx, checkout.Webhook(), "--config="+file, "--kubeconfig="+filepath.Join(t.TempDir(), "none")).CombinedOutput()
 		if said := strings.Contains(string(out), "finding the API server"); err == nil || said != c.ok {
-			t.Errorf("pillion serve with %s: %v, want its durations accepted: %t\n%s", about, err, c.ok, out)
+			t.Errorf("pillion-webhook with %s: %v, want its durations accepted: %t\n%s", about, err, c.ok, out)
 		}
 		if strings.HasSuffix(c.settle, "ms") {
 			continue // the schema knows no milliseconds

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/injector/workload"
 )
 
 // looking is a sidecar that tells all that controllers add to a pod, and that is there only

@@ -69,7 +69,7 @@ func TestAnImportedPolicyGivesPodsTheSameSidecar(t *testing.T) {
 	must(t, policy, "kubectl", "delete", "-f", "-")
 	until(false)
 
-	template, notes, err := run(t, policy, "pillion", "import", "-")
+	template, notes, err := run(t, policy, "pillion-import", "-")
 	if err != nil || notes != "" {
 		t.Fatalf("%v: %s", err, notes)
 	}

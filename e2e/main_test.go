@@ -60,8 +60,10 @@ func runOnGround(ctx context.Context, m *testing.M) (code int, err error) {
 	if checkout, err = ground.FindCheckout("."); err != nil {
 		return 1, err
 	}
-	if _, err := os.Stat(checkout.Pillion()); err != nil {
-		return 1, fmt.Errorf("%w; `make build` makes it", err)
+	for _, program := range []string{checkout.Pillion(), checkout.Webhook()} {
+		if _, err := os.Stat(program); err != nil {
+			return 1, fmt.Errorf("%w; `make build` builds it", err)
+		}
 	}
 	options := ground.FromEnvironment()
 	options.Balanced = options.APIServers > 1

@@ -472,7 +472,7 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 		t.Errorf("two builds of one commit have the digests %s and %s", digests[0], digests[1])
 	}
 	config, files := readImage(t, filepath.Join(dir, "0"))
-	want := []string{"LICENSE", "pillion"}
+	want := []string{"LICENSE", "pillion-webhook"}
 	licenses := checkout.Path("bin", "licenses")
 	err := filepath.WalkDir(licenses, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -484,7 +484,7 @@ func TestOnANodeTheImageIsReproducibleMinimalAndTheOneThatRuns(t *testing.T) {
 	if err != nil || !slices.Contains(want, "licenses/MODULES.tsv") || !slices.Equal(files, want) {
 		t.Errorf("the image has the files %s, want %s (%v)", files, want, err)
 	}
-	if config.User != "65532:65532" || strings.Join(config.Entrypoint, " ") != "/pillion" {
+	if config.User != "65532:65532" || strings.Join(config.Entrypoint, " ") != "/pillion-webhook" {
 		t.Errorf("user %q, entry point %q", config.User, config.Entrypoint)
 	}
 	for _, label := range []string{"title", "description", "source", "licenses", "version", "revision"} {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"encoding/json"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,7 +98,7 @@ func TestAReleaseIsAllThatAnInstallationNeeds(t *testing.T) {
 	r.checkMaterials(t, own, unpacked)
 
 	g := newOwnGround(t, ground.FromEnvironment())
-	g.UsePillion(cli)
+	g.UsePillion(r.server(t, host))
 	g.run(t, "helm", "install", ground.Release, "oci://"+host+"/pillion-dev/charts/pillion", "--version="+r.number, "--plain-http",
 		"-n", ground.Namespace, "--create-namespace", "--set", "library={fluent-bit}", "--set", "replicas=1")
 	g.usesRelease(t, cli, "fluent-bit")
@@ -202,6 +205,31 @@ func (r release) list(t *testing.T, archive string) []string {
 	return names
 }
 
+// server returns the program of the image for this machine, unpacked.
+func (r release) server(t *testing.T, host string) string {
+	t.Helper()
+	tag, err := name.NewTag(host+"/pillion-dev/pillion:"+r.number, name.Insecure)
+	expectNoError(t, err)
+	image, err := remote.Image(tag, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+	expectNoError(t, err)
+	config, err := image.ConfigFile()
+	expectNoError(t, err)
+	layers := mutate.Extract(image)
+	defer layers.Close()
+	for files := tar.NewReader(layers); ; {
+		file, err := files.Next()
+		expectNoError(t, err)
+		if "/"+file.Name != config.Config.Entrypoint[0] {
+			continue
+		}
+		program := filepath.Join(t.TempDir(), filepath.Base(file.Name))
+		content, err := io.ReadAll(files)
+		expectNoError(t, err)
+		expectNoError(t, os.WriteFile(program, content, 0o700))
+		return program
+	}
+}
+
 // checkImages holds the registry's image to what it says of itself, for each platform.
 func (r release) checkImages(t *testing.T, host string) {
 	t.Helper()
@@ -232,7 +260,7 @@ func (r release) checkImages(t *testing.T, host string) {
 func (r release) checkMaterials(t *testing.T, own, unpacked string) {
 	t.Helper()
 	files, err := filepath.Glob(r.path("*.cdx.json"))
-	if err != nil || len(files) != 9 { // six archives, two images, a chart
+	if err != nil || len(files) != 21 { // eighteen archives, two images, a chart
 		t.Fatalf("the bills of materials %q (%v)", files, err)
 	}
 	for _, file := range files {

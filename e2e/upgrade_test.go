@@ -165,7 +165,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	t.Run("an upgrade", func(t *testing.T) {
 		g.during(t, clients, func() {
 			helm(upgrade...)
-			replace(checkout.Pillion())
+			replace(checkout.Webhook())
 		})
 	})
 	// Replicas of both versions of the chart's own template run, and neither has the other's.
@@ -190,7 +190,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 			}()
 			defer func() { stop(); <-changed }()
 			helm(slices.Concat(upgrade, []string{"--set", "webhook.scope=All"}, ofChart(2))...)
-			replace(checkout.Pillion())
+			replace(checkout.Webhook())
 		})
 	})
 	t.Run("a rollback", func(t *testing.T) {

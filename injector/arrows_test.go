@@ -12,57 +12,55 @@ import (
 const module = "github.com/pillion-dev/pillion/"
 
 // TestTheArrowsPointOneWay holds the import graph: a pure core (injector, policy, merge,
-// patch, templates), edges that do not know each other, and above both the folder
-// offline.
+// patch, templates), lint above it, and edges that do not know each other.
 func TestTheArrowsPointOneWay(t *testing.T) {
 	clients := []string{"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", "k8s.io/client-go/rest"}
 	for pkg, forbidden := range map[string][]string{
-		"injector/reason":         {module},
-		"injector/owner":          append(clients, "k8s.io/client-go", module),
-		"injector/entries":        append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
-		"injector/policy":         append(clients, module+"injector/merge", module+"injector/patch"),
-		"injector/patch":          append(clients, module+"injector"),
-		"templates":               append(clients, module+"certs"),
-		"templates/podschema":     append(clients, module+"injector"),
-		"templates/rawjson":       append(clients, module+"injector"),
-		"templates/v1alpha1":      append(clients, module),
-		"charts":                  append(clients, module),
-		"controller/store":        {module + "certs"},
-		"offline/workload":        append(clients, module+"injector", module+"certs"),
-		"offline/admissionpolicy": append(clients, module+"injector", module+"certs"),
-		"offline/oracle":          append(clients, module+"injector", module+"certs"),
-		"offline/samples":         append(clients, module+"injector", module+"certs"),
-		"offline/krm":             append(clients, module+"injector", module+"templates", module+"certs"),
-		"offline/schema":          append(clients, module),
-		"offline/migrate":         append(clients, module+"injector", module+"certs"),
-		"offline/lint":            append(clients, module+"injector/policy", module+"certs"),
-		"offline/cases":           append(clients, module+"certs"),
-		"controller/events":       {module + "certs", module + "templates"},
-		"controller/namespaces":   {module + "certs", module + "webhook", module + "injector/policy", module + "injector/merge"},
-		"controller/coverage":     append(clients, "k8s.io/client-go", module+"webhook", module+"controller/namespaces", module+"certs"),
-		"controller/labels":       append(clients[:3:3], "k8s.io/client-go/rest", module+"webhook", module+"controller/namespaces", module+"injector/merge", module+"certs"),
-		"injector/drift":          append(clients, module+"controller", module+"webhook", module+"controller/namespaces", module+"certs"),
-		"injector/keys":           append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
-		"controller/proof":        append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
-		"controller/settings":     append(clients, "k8s.io/client-go", module+"webhook", module+"inspect", module+"certs"),
-		"controller/workloads":    {"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module + "templates/v1alpha1", module + "webhook", module + "controller/namespaces", module + "certs"},
-		"injector":                append(clients, module+"controller", module+"webhook", module+"certs"),
-		"webhook":                 append(clients[1:], module+"injector/merge", module+"controller/namespaces", module+"certs"),
-		"inspect":                 {"k8s.io/client-go/kubernetes", module + "controller/namespaces", module + "certs", module + "rollout"},
-		"inspect/check":           append(clients, "k8s.io/client-go", module+"webhook", module+"certs", module+"rollout"),
-		"inspect/explain":         append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
-		"inspect/state":           append(clients, "k8s.io", module),
-		"rollout":                 {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", module + "webhook", module + "certs"},
-		"certs":                   {module + "injector", module + "templates"},
-		"controller/follow":       append(clients, module),
-		"controller/reconcile":    append(clients, module),
-		"controller/rights":       append(clients, "k8s.io/client-go", module),
-		"controller/waiting":      append(clients, "k8s.io", module),
-		"controller/clientset":    {"k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
+		"injector/reason":           {module},
+		"injector/owner":            append(clients, "k8s.io/client-go", module),
+		"injector/entries":          append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
+		"injector/policy":           append(clients, module+"injector/merge", module+"injector/patch"),
+		"injector/patch":            append(clients, module+"injector"),
+		"templates":                 append(clients, module+"certs"),
+		"templates/podschema":       append(clients, module+"injector"),
+		"templates/rawjson":         append(clients, module+"injector"),
+		"templates/v1alpha1":        append(clients, module),
+		"charts":                    append(clients, module),
+		"controller/store":          {module + "certs"},
+		"controller/uninstall":      {"k8s.io/client-go/kubernetes", module + "webhook", module + "controller/labels", module + "templates", module + "injector", module + "certs"},
+		"injector/workload":         append(clients, module+"injector", module+"certs"),
+		"templates/admissionpolicy": append(clients, module+"injector", module+"certs"),
+		"lint/oracle":               append(clients, module+"injector", module+"certs"),
+		"templates/samples":         append(clients, module+"injector", module+"certs"),
+		"templates/schema":          append(clients, module),
+		"lint":                      append(clients, module+"injector/policy", module+"certs"),
+		"lint/cases":                append(clients, module+"certs"),
+		"controller/events":         {module + "certs", module + "templates"},
+		"controller/namespaces":     {module + "certs", module + "webhook", module + "injector/policy", module + "injector/merge"},
+		"controller/coverage":       append(clients, "k8s.io/client-go", module+"webhook", module+"controller/namespaces", module+"certs"),
+		"controller/labels":         append(clients[:3:3], "k8s.io/client-go/rest", module+"webhook", module+"controller/namespaces", module+"injector/merge", module+"certs"),
+		"injector/drift":            append(clients, module+"controller", module+"webhook", module+"controller/namespaces", module+"certs"),
+		"injector/keys":             append(clients, "k8s.io/client-go", module+"injector", module+"certs"),
+		"controller/proof":          append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
+		"controller/settings":       append(clients, "k8s.io/client-go", module+"webhook", module+"inspect", module+"certs"),
+		"controller/workloads":      {"k8s.io/client-go/kubernetes", "k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module + "templates/v1alpha1", module + "webhook", module + "controller/namespaces", module + "certs"},
+		"injector":                  append(clients, module+"controller", module+"webhook", module+"certs"),
+		"webhook":                   append(clients[1:], module+"injector/merge", module+"controller/namespaces", module+"certs"),
+		"inspect":                   {"k8s.io/client-go/kubernetes", module + "controller/namespaces", module + "certs", module + "rollout"},
+		"inspect/check":             append(clients, "k8s.io/client-go", module+"webhook", module+"certs", module+"rollout"),
+		"inspect/explain":           append(clients, module+"webhook", module+"controller/namespaces", module+"certs"),
+		"webhook/state":             append(clients, "k8s.io", module),
+		"rollout":                   {"net/http", "k8s.io/client-go/kubernetes", "k8s.io/client-go/rest", module + "webhook", module + "certs"},
+		"certs":                     {module + "injector", module + "templates"},
+		"controller/follow":         append(clients, module),
+		"controller/reconcile":      append(clients, module),
+		"controller/rights":         append(clients, "k8s.io/client-go", module),
+		"controller/waiting":        append(clients, "k8s.io", module),
+		"controller/clientset":      {"k8s.io/client-go/dynamic", "k8s.io/client-go/metadata", module},
 	} {
 		for _, imported := range importsOf(t, pkg) {
-			if slices.Contains([]string{module + "controller/reconcile", module + "controller/waiting", module + "injector/owner", module + "templates/nearest", module + "templates/show"}, imported) {
-				continue // leaves without any client, for everybody
+			if leaf(imported) {
+				continue
 			}
 			for _, f := range forbidden {
 				if within(imported, f) {
@@ -104,26 +102,72 @@ func TestTheStepsOfThePipelineImportNoMoreThanTheySay(t *testing.T) {
 	}
 }
 
+// TestTheServerIsBuiltOfWhatItRuns holds the server to the packages that answer reviews and follow the cluster: what
+// commands read, print and change of a cluster is not linked into it.
+func TestTheServerIsBuiltOfWhatItRuns(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", module+"cmd/pillion-webhook").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		for _, forbidden := range []string{"inspect", "rollout", "charts", "lint/cases"} {
+			if within(strings.TrimSpace(pkg), module+forbidden) {
+				t.Errorf("the server imports %s", strings.TrimSpace(pkg))
+			}
+		}
+	}
+}
+
+// TestAFileIsFoundByItsName holds the names of files: one that stands in many folders names no feature.
+func TestAFileIsFoundByItsName(t *testing.T) {
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .GoFiles}} {{.}}{{end}}`, module+"...").CombinedOutput()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, out)
+	}
+	folders := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if strings.HasSuffix(fields[0], "test") { // only tests import it
+			continue
+		}
+		for _, file := range fields[1:] {
+			folders[file] = append(folders[file], strings.TrimPrefix(fields[0], module))
+		}
+	}
+	for file, in := range folders {
+		// Every package has its doc.go, a package with metrics registers them in metrics.go, and a program has its main.go.
+		if len(in) > 2 && !slices.Contains([]string{"doc.go", "metrics.go", "main.go"}, file) {
+			t.Errorf("the name %s stands in %s", file, strings.Join(in, ", "))
+		}
+	}
+}
+
+// leaf reports whether a package is one without any client that every package above templates may import.
+func leaf(pkg string) bool {
+	return slices.Contains([]string{"controller/reconcile", "controller/waiting", "controller/rights", "injector/owner", "injector/workload", "templates/nearest", "templates/show", "webhook/state"}, strings.TrimPrefix(pkg, module))
+}
+
 // within reports whether a package is the other one, or in a folder of it.
 func within(pkg, other string) bool {
 	other = strings.TrimSuffix(other, "/")
 	return pkg == other || strings.HasPrefix(pkg, other+"/")
 }
 
-// TestTheTreesAreLayers holds the arrows between the folders at the top: templates is
-// below injector, both are below offline, inspect is above that, and cmd is above all.
+// TestTheTreesAreLayers holds the arrows between the folders at the top: templates is below injector, which is
+// below lint, webhook, controller, inspect and rollout, and cmd is above all. certs and injector do not know each other.
 func TestTheTreesAreLayers(t *testing.T) {
 	for pkg, imports := range imports(t) {
 		for _, imported := range imports {
 			into := func(tree string) bool { return within(imported, module+tree) }
 			switch {
 			case into("cmd"),
-				within(pkg, "templates") && (into("injector") || into("controller") || into("offline")),
-				within(pkg, "controller") && into("certs"),
+				within(pkg, "templates") && into("injector"),
+				into("certs") && !within(pkg, "certs") && !within(pkg, "cmd"),
+				into("controller") && (within(pkg, "templates") || within(pkg, "injector") || within(pkg, "lint")) && !leaf(imported),
 				into("webhook") && !within(pkg, "webhook") && !within(pkg, "inspect") && !within(pkg, "cmd"),
 				into("rollout") && !within(pkg, "rollout") && !within(pkg, "cmd"),
 				into("inspect") && !within(pkg, "inspect") && !within(pkg, "cmd"),
-				into("offline") && !within(pkg, "offline") && !within(pkg, "inspect") && !within(pkg, "cmd"):
+				into("lint") && !within(pkg, "lint") && !within(pkg, "cmd"):
 				t.Errorf("%s imports %s", pkg, imported)
 			}
 		}

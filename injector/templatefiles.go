@@ -96,7 +96,7 @@ func podLabels(pod map[string]any) map[string]string {
 }
 
 // stringMap returns a JSON object's string values. The API server has checked
-// that all are strings; offline, workload.CheckMetadata has.
+// that all are strings; the command line decodes them first.
 func stringMap(v any) map[string]string {
 	object, _ := v.(map[string]any)
 	if len(object) == 0 {

@@ -6,5 +6,5 @@
 // is written; pods are created by dry run only. A missing right is one error, which names the
 // commands that grant it ([rights.MissingError]).
 //
-// May import: clients, the packages below it, offline, injector and templates. Only cmd imports it.
+// May import: clients, the packages below it, injector, webhook/state and templates. Only cmd imports it.
 package inspect

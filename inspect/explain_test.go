@@ -22,10 +22,10 @@ import (
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
-	"github.com/pillion-dev/pillion/offline/workload"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 

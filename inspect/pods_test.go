@@ -21,9 +21,9 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
-	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 var update = flag.Bool("update", false, "write the transcripts of the docs anew")

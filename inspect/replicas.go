@@ -14,10 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/webhook"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 // answerTimeout bounds the requests to one replica.

@@ -8,6 +8,8 @@
 // computes a patch and [RolledOut] reads a workload: both are pure. [Cluster] is the interface to
 // the cluster; [Connect] returns one with the rights of the person who runs the command.
 //
-// May import: injector with its record, patch and drift, templates, client-go's dynamic
+// [Promote] gives a stable template the spec of its canary, which a rollout then brings to running pods.
+//
+// May import: controller/store, injector with its record, patch and drift, templates, client-go's dynamic
 // client. Nothing but cmd imports it.
 package rollout

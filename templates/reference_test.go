@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
-	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/expression"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/check"
+	"github.com/pillion-dev/pillion/inspect/manifests"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -55,7 +56,7 @@ The replicas are asked through the API server, by its proxy of pods.`,
 	replicaFlag(cmd.Flags(), &c.where)
 	textOrJSON(cmd.Flags(), &c.output)
 	cmd.Flags().BoolVar(&c.strict, "strict", false, "warnings and skipped checks count as failed")
-	nowFlag(cmd.Flags(), &c.now)
+	manifests.AddNowFlag(cmd.Flags(), &c.now)
 	colourFlag(cmd.Flags(), &c.color)
 	return cmd
 }
@@ -65,7 +66,7 @@ func (c *checkCommand) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	report := check.Run(cmd.Context(), cluster, version, nowOr(c.now))
+	report := check.Run(cmd.Context(), cluster, version, manifests.TimeOrNow(c.now))
 	if c.output == "json" {
 		err = writeCheckJSON(cmd.OutOrStdout(), report, c.strict)
 	} else {

@@ -26,7 +26,7 @@ func (c choice) Set(text string) error {
 	return nil
 }
 
-// outputFlag adds -o. Its default is value, and usage names what is allowed.
+// outputFlag adds -o with the default value. The usage names the allowed values.
 func outputFlag(f *pflag.FlagSet, to *string, value, usage string, allowed ...string) {
 	*to = value
 	f.VarP(choice{to, allowed}, "output", "o", usage)

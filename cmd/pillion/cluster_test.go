@@ -9,13 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
-	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/inspect/manifests"
 )
 
 // Where the tests run decides about no golden text.
@@ -24,7 +23,7 @@ func init() { os.Unsetenv("COLUMNS") }
 func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 	c := inspecttest.Live(t, inspecttest.Shop, nil)
 	paramsOf := func(c *inspect.Live, namespace string, out io.Writer, args ...string) error {
-		return (&paramsCommand{given: offline{namespace: namespace}}).of(t.Context(), out, c.Templates, c, args)
+		return (&paramsCommand{source: source{Options: manifests.Options{Namespace: namespace}}}).of(t.Context(), out, c.Templates, c, args)
 	}
 	for namespace, wants := range map[string][]string{
 		"":     {"side.pillion.dev/level type string default low allowed text set by Namespace, Pod", "side.pillion.dev/size type quantity default 1Mi allowed"},
@@ -88,7 +87,7 @@ func TestParamsAreWrittenAsJSON(t *testing.T) {
 	}
 	var out bytes.Buffer
 	live := inspecttest.Live(t, inspecttest.Shop, nil)
-	if err := (&paramsCommand{given: offline{namespace: "shop"}, output: "json"}).of(t.Context(), &out, live.Templates, live, []string{"side", "size"}); err != nil {
+	if err := (&paramsCommand{source: source{Options: manifests.Options{Namespace: "shop"}}, output: "json"}).of(t.Context(), &out, live.Templates, live, []string{"side", "size"}); err != nil {
 		t.Fatal(err)
 	}
 	if r := read(out.Bytes()); r.Template != "side" || r.Hash == "" || r.Namespace != "shop" || len(r.Parameters) != 1 || r.Parameters[0].Value != "2Mi" || r.Parameters[0].From != "Namespace" || r.Parameters[0].Default != "1Mi" {
@@ -117,19 +116,19 @@ func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cl := inspecttest.Live(t, inspecttest.Shop, nil, c.forbidden...)
-			s := &session{Session: cl.Session()}
+			s := &manifests.Session{Session: cl.Session()}
 			documents, err := workload.Parse([]byte(file))
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.documents = documents
+			s.Documents = documents
 			ns, err := cl.NamespaceOf(t.Context(), "shop")
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.Namespaces.Add(ns)
 			var errs bytes.Buffer
-			err = s.whole(&errs)
+			err = checkRead(&errs, s)
 			if (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Fatalf("%v\n%s", err, errs.String())
 			}
@@ -139,15 +138,12 @@ func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 			if err != nil {
 				return
 			}
-			cmd := &cobra.Command{}
-			cmd.SetContext(t.Context())
-			cmd.SetErr(&errs)
-			results, err := s.inject(cmd)
-			if err != nil || len(results) != 1 || !results[0].changed {
-				t.Fatalf("%v %+v %s", err, results, errs.String())
+			report, err := s.Inject(t.Context())
+			if err != nil || len(report.Results) != 1 || !report.Results[0].IsChanged {
+				t.Fatalf("%v %+v", err, report)
 			}
 			var out bytes.Buffer
-			if err := writeYAML(&out, results); err != nil || !strings.Contains(out.String(), "memory: 2Mi") || !strings.Contains(out.String(), "value: low") {
+			if err := writeYAML(&out, report.Results); err != nil || !strings.Contains(out.String(), "memory: 2Mi") || !strings.Contains(out.String(), "value: low") {
 				t.Errorf("%v\n%s", err, out.String())
 			}
 		})

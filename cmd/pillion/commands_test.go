@@ -44,6 +44,7 @@ func commandReference() string {
 For everybody: what ` + "`pillion COMMAND --help`" + ` says.
 Exit codes are 0 for done, 2 for a wrong command line, and 1 for all else, unless a command says otherwise.
 The same program works as ` + "`kubectl pillion`" + ` where a link to it is called ` + "`kubectl-pillion`" + `.
+The server is another program, ` + "`pillion-webhook`" + `, which the chart runs: it takes ` + "`--config FILE`" + `, the settings that the chart renders, and outside of a cluster ` + "`--kubeconfig FILE`" + `.
 
 `)
 	all := commands()

@@ -19,6 +19,7 @@ import (
 	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/controller/store"
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/manifests"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -27,17 +28,17 @@ import (
 const kubectlCompletion = "kubectl_complete-pillion"
 
 const (
-	// completeTimeout bounds what a completion asks of a cluster: a person waits.
+	// completeTimeout bounds the requests of a completion to a cluster: a person waits.
 	completeTimeout = time.Second
 	// mostCompletions is how many objects of a kind are read.
 	mostCompletions = 500
 )
 
-// noFiles: the shell offers no files beside what it is given.
+// noFiles: the shell offers no files besides the completions.
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// registerCompletions adds what the shell offers for flags, beside their names. For arguments it
-// offers nothing where a command does not say what.
+// registerCompletions adds the completions of the flags' values. A command without completions of its own
+// offers nothing for arguments.
 func registerCompletions(root *cobra.Command) error {
 	var add func(cmd *cobra.Command) error
 	add = func(cmd *cobra.Command) error {
@@ -70,18 +71,18 @@ func registerCompletions(root *cobra.Command) error {
 
 // flagCompletions are the completions of flags.
 func flagCompletions() map[string]cobra.CompletionFunc {
-	manifests := cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt)
+	files := cobra.FixedCompletions([]string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt)
 	return map[string]cobra.CompletionFunc{ // --templates takes files and folders, which shells offer by themselves
 		"namespace":           completeNamespaces,
 		"pillion-namespace":   completeNamespaces,
 		"context":             completeContexts,
 		"excluded-namespaces": eachOf(completeNamespaces),
 		"library":             eachOf(fixed(charts.Names())),
-		"filename":            manifests,
-		"namespace-file":      manifests,
-		"pod":                 manifests,
-		"values":              manifests,
-		"config":              manifests,
+		"filename":            files,
+		"namespace-file":      files,
+		"pod":                 files,
+		"values":              files,
+		"config":              files,
 	}
 }
 
@@ -101,7 +102,7 @@ func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// eachOf offers the items of a list: those that are not in it yet.
+// eachOf offers items for a comma list, without the items that the list already has.
 func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := ""
@@ -147,9 +148,9 @@ func completeTemplates(cmd *cobra.Command, _ []string, _ string) ([]cobra.Comple
 func fileTemplates(cmd *cobra.Command) (names []string) {
 	paths, _ := cmd.Flags().GetStringSlice("templates")
 	for _, path := range paths {
-		manifests, _ := readManifests(path)
-		for _, m := range manifests {
-			if e := compile(m, templates.Options{}, ""); e.Err == nil && e.Namespace == "" {
+		files, _ := manifests.ReadTemplates(path)
+		for _, t := range files {
+			if e := t.Compile(templates.Options{}, ""); e.Err == nil && e.Namespace == "" {
 				names = append(names, e.Name)
 			}
 		}
@@ -161,8 +162,8 @@ func completeNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Compl
 	return clusterNames(cmd, corev1.SchemeGroupVersion.WithResource("namespaces")), noFiles
 }
 
-// completeTargets offers what status and rollout take: templates and namespaces, with ns/ or
-// sct/ before it only these.
+// completeTargets offers templates and namespaces, the targets of status and rollout. After ns/ or sct/ it offers
+// one of the two kinds.
 func completeTargets(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	kind, _, qualified := strings.Cut(begun, "/")
 	of := func(isNamespace bool) []cobra.Completion {

@@ -6,15 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/explain"
-	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/inspect/manifests"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // explainCommand has the flags of the command.
 type explainCommand struct {
-	given  offline
+	source source
 	output string
 	colour string
 }
@@ -55,8 +56,8 @@ The exit code is 1 if a pod is refused, or would be if it were created now.`,
   pillion explain --cluster -n shop -f deployment.yaml`,
 		RunE: c.run,
 	}
-	c.given.podFlags(cmd)
-	c.given.clusterFlag(cmd)
+	c.source.podFlags(cmd)
+	c.source.clusterFlag(cmd)
 	textOrJSON(cmd.Flags(), &c.output)
 	colourFlag(cmd.Flags(), &c.colour)
 	return cmd
@@ -69,14 +70,14 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	var report explain.Report
 	switch {
-	case len(targets) > 0 && c.given.file != "":
-		return usageError{Err: fmt.Errorf("-f %s and %s: give one of both", c.given.file, args[0])}
+	case len(targets) > 0 && c.source.file != "":
+		return usageError{Err: fmt.Errorf("-f %s and %s: give one of both", c.source.file, args[0])}
 	case len(targets) > 0:
 		var live *inspect.Live
-		if live, err = c.given.connect(cmd); err == nil {
+		if live, err = c.source.connect(cmd); err == nil {
 			report, err = live.Explain(cmd.Context(), targets)
 		}
-	case c.given.file == "":
+	case c.source.file == "":
 		return usageError{Err: errors.New("name what to explain: pod/NAME, deploy/NAME, ns/NAME or -f FILE")}
 	default:
 		report, err = c.files(cmd)
@@ -84,7 +85,7 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	c.given.where.AddFlags(report)
+	c.source.place.AddFlags(report)
 	if report.Notes == nil {
 		report.Notes = []explain.Note{}
 	}
@@ -102,12 +103,12 @@ func (c *explainCommand) run(cmd *cobra.Command, args []string) error {
 // files explains the pods of a file.
 func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 	report := explain.Report{Pods: []explain.Pod{}}
-	s, err := c.given.open(cmd)
+	s, err := c.source.open(cmd)
 	if err != nil {
 		return report, err
 	}
-	for _, d := range s.documents {
-		_, _, err := changePods(s.file, d, func(p workload.Pod) (map[string]any, error) {
+	for _, d := range s.Documents {
+		_, _, err := manifests.ChangePods(s.File, d, func(p workload.Pod) (map[string]any, error) {
 			explained, err := s.ExplainFile(cmd.Context(), p)
 			if err == nil {
 				report.Pods = append(report.Pods, explained)
@@ -122,7 +123,7 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", mistake)
 	}
 	if len(report.Pods) == 0 {
-		return report, fmt.Errorf("reading %s: there is neither a pod nor a workload in it", c.given.file)
+		return report, fmt.Errorf("reading %s: there is neither a pod nor a workload in it", c.source.file)
 	}
 	if s.Live != nil {
 		report.Notes = s.Live.Notes

@@ -4,18 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/spf13/cobra"
-
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 // maxFuzzed bounds the inputs of a target: a longer one is no other case.
@@ -61,45 +55,6 @@ func FuzzReplicasAnswers(f *testing.F) {
 		}
 		if strings.ContainsFunc(out, func(r rune) bool { return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) }) {
 			t.Fatalf("%q has control characters", out)
-		}
-	})
-}
-
-// FuzzInstallersFiles holds for any bytes as a file of values or of namespaces: they are
-// read, the same each time, or an error names the file.
-//
-//fuzz:slow writes the file, and reads it four times
-func FuzzInstallersFiles(f *testing.F) {
-	for _, seed := range []string{
-		"", "a: 1", "a: 1\n---\nb: 2", "- a", "{", "kind: Namespace\nmetadata: {name: a, labels: {b: c}, annotations: {d: e}}", "kind: Namespace\nmetadata: {labels: {a: 1}}", "kind: NamespaceList\nitems: [{kind: Namespace, metadata: {name: a}}, {kind: Pod}, 1]",
-		`{"kind":"Namespace"}{"kind":"Namespace","metadata":[]}`, "kind: List\nitems: {}", "0: a\n0.: b",
-	} {
-		f.Add([]byte(seed))
-	}
-	file := filepath.Join(f.TempDir(), "file.yaml")
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) > maxFuzzed {
-			return
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cmd := &cobra.Command{}
-		values, err := readValues(cmd, file)
-		again, err2 := readValues(cmd, file)
-		if !reflect.DeepEqual(values, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
-			t.Fatalf("%v, %v, and then %v, %v", values, err, again, err2)
-		}
-		o := offline{namespaceFile: file}
-		known, nsErr := o.namespaces(cmd)
-		knownAgain, nsErr2 := o.namespaces(cmd)
-		if !reflect.DeepEqual(known, knownAgain) || fmt.Sprint(nsErr) != fmt.Sprint(nsErr2) {
-			t.Fatalf("%v, %v, and then %v, %v", known, nsErr, knownAgain, nsErr2)
-		}
-		for _, err := range []error{err, nsErr} {
-			if err != nil && !strings.Contains(err.Error(), file) {
-				t.Fatalf("the error does not name the file: %v", err)
-			}
 		}
 	})
 }

@@ -16,7 +16,7 @@ const (
 	mostItems = 4
 )
 
-// writeHelp prints what a command does, its usage, examples, subcommands and flags.
+// writeHelp prints the description of a command, its usage, examples, subcommands and flags.
 func writeHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
 	usage := cmd.UseLine()

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/charts"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // libraryList is the table of the templates, which go generate writes.
@@ -45,14 +44,4 @@ injection with only the required parameters set.`,
 		},
 	}
 	return groupOf("library", "Show the templates that come with Pillion", list, show)
-}
-
-func libraryTemplate(name string, o templates.Options) (*templates.Template, error) {
-	manifest, err := charts.Template(name)
-	if err != nil {
-		return nil, err
-	}
-	o.Source = "library/" + name
-	t, _, err := templates.Compile(manifest, o)
-	return t, err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect/explain"
+	"github.com/pillion-dev/pillion/inspect/manifests"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -57,7 +58,7 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		template, err := libraryTemplate(name, templates.Options{})
+		template, err := manifests.LibraryTemplate(name, templates.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ const restrictedPod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 
 // describe injects a template into a restricted pod, with what it needs set to examples,
 // and describes the resulting pod.
 func describe(ctx context.Context, name string) (libraryEntry, error) {
-	t, err := libraryTemplate(name, templates.Options{})
+	t, err := manifests.LibraryTemplate(name, templates.Options{})
 	if err != nil {
 		return libraryEntry{}, err
 	}

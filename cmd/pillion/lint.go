@@ -1,23 +1,35 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/pillion-dev/pillion/offline/lint"
-	"github.com/pillion-dev/pillion/offline/oracle"
-	"github.com/pillion-dev/pillion/offline/samples"
-	"github.com/pillion-dev/pillion/offline/workload"
+	"github.com/pillion-dev/pillion/controller/clientset"
+	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/inspect/manifests"
+	"github.com/pillion-dev/pillion/lint"
+	"github.com/pillion-dev/pillion/lint/oracle"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/samples"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
+// lintCommand has the flags of the command.
+type lintCommand struct {
+	source source
+	cases  caseFlags
+	output string
+	// strict: the exit code is 1 for warnings, too. server: the API server is asked.
+	strict, server bool
+	// pods are files with the author's own sample pods.
+	pods []string
+}
+
 func newLintCommand() *cobra.Command {
-	var o offline
-	var f lintFlags
-	var cases caseFlags
+	var l lintCommand
 	cmd := &cobra.Command{
 		Use:   "lint [FILE|DIR...]",
 		Short: "Check SidecarTemplates before a cluster has them",
@@ -53,208 +65,150 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		ValidArgsFunction: anyFile,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{Err: fmt.Errorf("lint needs at least one file or directory")}
+				return usageError{Err: errors.New("lint needs at least one file or directory")}
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cases.test && f.output == "json" {
-				return usageError{Err: fmt.Errorf("--test writes text; --output json is for findings alone")}
-			}
-			options, err := o.compileOptions(cmd)
-			if err != nil {
-				return err
-			}
-			own, err := f.samples(cmd, &o)
-			if err != nil {
-				return err
-			}
-			var documents []lint.Document
-			for _, path := range args {
-				manifests, err := lintedDocuments(cmd, path)
-				if err != nil {
-					return err
-				}
-				documents = append(documents, manifests...)
-			}
-			linting := lint.Options{Compile: options, Samples: own, Now: nowOr(o.now), Namespace: o.namespace, Stable: func(name string) *templates.Template {
-				t, _ := libraryTemplate(name, options) // nil for a name that the library does not have
-				return t
-			}}
-			results := lint.Run(documents, linting)
-			if f.server {
-				server, err := o.oracle()
-				if err != nil {
-					return err
-				}
-				lint.Validate(cmd.Context(), server, documents, results, linting)
-			}
-			tested, err := cases.run(cmd, args, documents, options, o.now)
-			if err != nil {
-				return err
-			}
-			triedByCases(results, tested)
-			report := reportOf(results)
-			report.server = f.server
-			write := writeLintText
-			if f.output == "json" {
-				write = func(w io.Writer, report lintReport) error { return show.JSON(w, report) }
-			}
-			if err := write(cmd.OutOrStdout(), report); err != nil {
-				return err
-			}
-			if err := cases.report(cmd, tested); err != nil {
-				return err
-			}
-			if report.Errors > 0 || f.strict && report.Warnings > 0 {
-				return errRefused
-			}
-			return nil
-		},
+		RunE: l.run,
 	}
-	cases.flags(cmd)
-	textOrJSON(cmd.Flags(), &f.output)
-	cmd.Flags().BoolVar(&f.server, "server", false, "also ask the API server about the sample pods, by dry run")
-	clusterFlags(cmd.Flags(), &o.where)
-	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "namespace of objects that name none, and of the dry run (default: the context's)")
-	cmd.Flags().BoolVar(&f.strict, "strict", false, "exit with 1 for warnings, too")
-	cmd.Flags().StringSliceVar(&f.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
-	cmd.Flags().StringVar(&o.namespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
-	nowFlag(cmd.Flags(), &o.now)
-	o.compileFlags(cmd)
+	f := cmd.Flags()
+	l.cases.flags(cmd)
+	textOrJSON(f, &l.output)
+	f.BoolVar(&l.server, "server", false, "also ask the API server about the sample pods, by dry run")
+	clusterFlags(f, &l.source.place)
+	f.StringVarP(&l.source.Namespace, "namespace", "n", "", "namespace of objects that name none, and of the dry run (default: the context's)")
+	f.BoolVar(&l.strict, "strict", false, "exit with 1 for warnings, too")
+	f.StringSliceVar(&l.pods, "pod", nil, "file with pods or workloads of yours to inject into (repeatable)")
+	f.StringVar(&l.source.NamespaceFile, "namespace-file", "", "file with Namespace objects, for the labels and annotations of --pod's namespaces")
+	manifests.AddNowFlag(f, &l.source.Now)
+	l.source.AddCompileFlags(f)
 	return cmd
 }
 
-// lintedDocuments returns the templates of a file or directory, or of standard input for "-".
-func lintedDocuments(cmd *cobra.Command, path string) ([]lint.Document, error) {
-	if path != "-" {
-		return readManifests(path)
+func (l *lintCommand) run(cmd *cobra.Command, args []string) error {
+	if l.cases.test && l.output == "json" {
+		return usageError{Err: errors.New("--test writes text; --output json is for findings alone")}
 	}
-	data, err := readFile(cmd, path)
+	options, err := l.options(cmd)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	documents := documentsOf(path, data)
-	if len(documents) == 0 {
-		return nil, noTemplate("standard input")
+	documents, err := lintDocuments(cmd, args)
+	if err != nil {
+		return err
+	}
+	results := lint.Run(documents, options)
+	if l.server {
+		server, err := l.oracle()
+		if err != nil {
+			return err
+		}
+		lint.Validate(cmd.Context(), server, documents, results, options)
+	}
+	tests, err := l.cases.run(cmd, args, documents, options.Compile, l.source.Now)
+	if err != nil {
+		return err
+	}
+	triedByCases(results, tests)
+	report := lint.NewReport(results)
+	if err := l.write(cmd, report); err != nil {
+		return err
+	}
+	if err := l.cases.report(cmd, tests); err != nil {
+		return err
+	}
+	if report.Errors > 0 || l.strict && report.Warnings > 0 {
+		return errRefused
+	}
+	return nil
+}
+
+// options returns the inputs of lint besides the templates.
+func (l *lintCommand) options(cmd *cobra.Command) (lint.Options, error) {
+	compile, err := l.source.CompileOptions(cmd.InOrStdin())
+	if err != nil {
+		return lint.Options{}, err
+	}
+	own, err := l.samples(cmd)
+	return lint.Options{
+		Compile: compile, Samples: own, Now: manifests.TimeOrNow(l.source.Now), Namespace: l.source.Namespace,
+		Stable: func(name string) *templates.Template {
+			t, _ := manifests.LibraryTemplate(name, compile) // nil for a name that the library does not have
+			return t
+		},
+	}, err
+}
+
+// lintDocuments returns the templates of files and directories, and of standard input for "-".
+func lintDocuments(cmd *cobra.Command, paths []string) ([]lint.Document, error) {
+	var documents []lint.Document
+	for _, path := range paths {
+		read := manifests.ReadTemplates
+		if path == "-" {
+			read = func(string) ([]manifests.Template, error) { return manifests.ReadTemplatesFrom(cmd.InOrStdin()) }
+		}
+		files, err := read(path)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range files {
+			documents = append(documents, lint.Document(t))
+		}
 	}
 	return documents, nil
 }
 
-// lintFlags are the flags that only lint has.
-type lintFlags struct {
-	output string
-	strict bool
-	pods   []string
-	// server asks the API server.
-	server bool
-}
-
 // oracle returns an oracle for the API server and the namespace that the flags name.
-func (o *offline) oracle() (oracle.Oracle, error) {
-	config, err := clusterConfig(o.where)
+func (l *lintCommand) oracle() (oracle.Oracle, error) {
+	config, err := clusterConfig(l.source.place)
 	if err != nil {
 		return oracle.Oracle{}, err
 	}
-	namespace := o.namespace
-	if namespace == "" {
-		if namespace, _, err = kubeconfigOf(o.where).Namespace(); err != nil {
-			return oracle.Oracle{}, fmt.Errorf("finding the namespace: %w", err)
-		}
-	}
-	return newOracle(config, namespace), nil
+	namespace, err := l.source.namespace()
+	return oracle.Oracle{Create: clientset.DryRunPod(config, namespace)}, err
 }
 
 // samples reads the author's own pods.
-func (f *lintFlags) samples(cmd *cobra.Command, o *offline) ([]samples.Sample, error) {
-	if len(f.pods) == 0 {
+func (l *lintCommand) samples(cmd *cobra.Command) ([]samples.Sample, error) {
+	if len(l.pods) == 0 {
 		return nil, nil
 	}
-	ns, err := o.namespaces(cmd)
+	ns, err := l.source.Namespaces(cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
 	var own []samples.Sample
-	for _, file := range f.pods {
-		documents, err := readDocuments(cmd, file)
+	for _, file := range l.pods {
+		documents, err := manifests.ReadDocuments(cmd.InOrStdin(), file)
 		if err != nil {
 			return nil, err
 		}
-		found := len(own)
+		var ofFile []samples.Sample
 		for _, d := range documents {
-			if _, _, err := changePods(file, d, func(p workload.Pod) (map[string]any, error) {
+			if _, _, err := manifests.ChangePods(file, d, func(p workload.Pod) (map[string]any, error) {
 				namespace, _ := ns.Find(p.Namespace)
-				own = append(own, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Created(namespace.Name), Namespace: namespace})
+				ofFile = append(ofFile, samples.Sample{Name: fmt.Sprintf("%s of %s", p.Owner, file), Pod: p.Created(namespace.Name), Namespace: namespace})
 				return p.Object, nil
 			}); err != nil {
 				return nil, err
 			}
 		}
-		if len(own) == found {
+		if len(ofFile) == 0 {
 			return nil, fmt.Errorf("reading sample pods: there is neither a pod nor a workload in %s", file)
 		}
+		own = slices.Concat(own, ofFile)
 	}
 	return own, nil
 }
 
-// lintReport is the output of lint.
-type lintReport struct {
-	Templates []lintedTemplate `json:"templates"`
-	Errors    int              `json:"errors"`
-	Warnings  int              `json:"warnings"`
-
-	// server: the API server was asked.
-	server bool
-}
-
-// lintedTemplate is a result. OK: it has no error.
-type lintedTemplate struct {
-	lint.Result
-	OK bool `json:"ok"`
-}
-
-func reportOf(results []lint.Result) lintReport {
-	var report lintReport
-	for _, r := range results {
-		t := lintedTemplate{r, true}
-		t.Findings = append([]lint.Finding{}, r.Findings...)
-		for _, f := range r.Findings {
-			switch f.Severity {
-			case lint.Error:
-				report.Errors++
-				t.OK = false
-			case lint.Warning:
-				report.Warnings++
-			}
-		}
-		report.Templates = append(report.Templates, t)
+// write prints the report.
+func (l *lintCommand) write(cmd *cobra.Command, report lint.Report) error {
+	if l.output == "json" {
+		return show.JSON(cmd.OutOrStdout(), report)
 	}
-	return report
-}
-
-func writeLintText(w io.Writer, report lintReport) error {
-	untried := 0
-	for _, t := range report.Templates {
-		if t.OK && t.Tried == 0 {
-			untried++
-		}
-		for _, f := range t.Findings {
-			fmt.Fprintln(w, f)
-		}
-		switch {
-		case t.OK && t.Tried == 0:
-			fmt.Fprintf(w, "%s: template %s: compiles, and was not tried on any pod (hash %s)\n", t.Source, t.Template, t.Hash)
-		case t.OK:
-			fmt.Fprintf(w, "%s: template %s: ok (hash %s)\n", t.Source, t.Template, t.Hash)
-		}
+	hint := "most rules of the API are not part of this: pillion lint FILE --server asks the API server"
+	if l.server {
+		hint = ""
 	}
-	last := fmt.Sprintf("templates: %d, errors: %d, warnings: %d", len(report.Templates), report.Errors, report.Warnings)
-	if untried > 0 {
-		last += fmt.Sprintf(", not tried: %d", untried)
-	}
-	if !report.server {
-		last += "\nmost rules of the API are not part of this: pillion lint FILE --server asks the API server"
-	}
-	_, err := fmt.Fprintln(w, last)
-	return err
+	return report.WriteText(cmd.OutOrStdout(), hint)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const mistakes = "../../offline/lint/testdata/mistakes/"
+const mistakes = "../../lint/testdata/mistakes/"
 
 func TestLintsExitCodeIsForAStepOfAPipeline(t *testing.T) {
 	for _, c := range []struct {

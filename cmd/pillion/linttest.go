@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/controller/settings"
-	"github.com/pillion-dev/pillion/offline/cases"
-	"github.com/pillion-dev/pillion/offline/lint"
+	"github.com/pillion-dev/pillion/lint"
+	"github.com/pillion-dev/pillion/lint/cases"
 	"github.com/pillion-dev/pillion/templates"
 )
 

@@ -1,4 +1,4 @@
-// Command pillion is the sidecar injector and its offline tools.
+// Command pillion is the command line of Pillion, also as the plugin kubectl-pillion. The server is pillion-webhook.
 package main
 
 import (
@@ -37,8 +37,7 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	// What client-go has to say about a request that was given up is nothing to a reader: errors
-	// that matter are returned. serve logs it.
+	// client-go logs cancelled requests. The CLI discards that log; returned errors carry what matters.
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	os.Exit(run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
@@ -46,7 +45,7 @@ func main() {
 // usageError marks an error as a wrong use of the command line.
 type usageError = inspect.UsageError
 
-// errRefused is the error of a command that has already printed what is wrong.
+// errRefused is the error of a command that has printed the problem already.
 var errRefused = errors.New("refused")
 
 // run runs one command line and returns its exit code.
@@ -55,7 +54,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if name == kubectlCompletion {
 		args = append([]string{args[0], cobra.ShellCompRequestCmd}, args[1:]...)
 	}
-	// What a tenant wrote must not command the terminal of the person who reads of it.
+	// A text of a tenant must not control the terminal of the reader.
 	stderr = show.Writer(stderr)
 	root := newRootCommand(name)
 	root.SetIn(stdin)
@@ -81,11 +80,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func newRootCommand(name string) *cobra.Command {
 	root := groupOf("pillion", "Sidecar injection for Kubernetes",
-		newServeCommand(), newInjectCommand(), newUninjectCommand(), newFnCommand(), newImportCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
+		newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
 		newLibraryCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(),
 		newVersionCommand())
-	root.Long = `Pillion injects sidecars into Kubernetes pods. 'pillion serve' is the webhook.
-The commands that read files run the same functions, without a cluster.`
+	root.Long = `Pillion injects sidecars into Kubernetes pods. The webhook is the program
+pillion-webhook, which the chart runs. The commands that read files run the same
+functions, without a cluster.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	if strings.HasPrefix(name, "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.TrimPrefix(name, "kubectl-")}
@@ -118,7 +118,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArg refuses another number of arguments than one as wrong usage. Takes says what the command takes.
+// oneArg refuses another number of arguments than one as wrong usage. Takes is the beginning of the message.
 func oneArg(takes string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -128,7 +128,7 @@ func oneArg(takes string) cobra.PositionalArgs {
 	}
 }
 
-// subcommands refuses what is no command below this one as wrong usage.
+// subcommands refuses an unknown subcommand as wrong usage.
 func subcommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -19,7 +19,7 @@ import (
 
 // paramsCommand has the flags of the command.
 type paramsCommand struct {
-	given  offline
+	source source
 	output string
 }
 
@@ -57,18 +57,18 @@ comes from: Default or Namespace.`,
 		RunE:              c.run,
 		ValidArgsFunction: first(completeTemplates),
 	}
-	c.given.templateFlags(cmd)
-	c.given.clusterFlag(cmd)
-	cmd.Flags().StringVarP(&c.given.namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
+	c.source.AddTemplateFlags(cmd.Flags())
+	c.source.clusterFlag(cmd)
+	cmd.Flags().StringVarP(&c.source.Namespace, "namespace", "n", "", "with --cluster: show the values that pods of this namespace get")
 	textOrJSON(cmd.Flags(), &c.output)
 	return cmd
 }
 
 func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
-	if c.given.namespace != "" && !c.given.inCluster {
+	if c.source.Namespace != "" && !c.source.inCluster {
 		return usageError{Err: errors.New("-n shows the values that a namespace of a cluster gives: add --cluster")}
 	}
-	set, live, err := c.given.inForce(cmd)
+	set, live, err := c.source.inForce(cmd)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (c *paramsCommand) run(cmd *cobra.Command, args []string) error {
 
 // of writes the parameters of a template of a set. Live is the cluster of the set, nil for files.
 func (c *paramsCommand) of(ctx context.Context, w io.Writer, set *templates.Set, live *inspect.Live, args []string) error {
-	if c.given.namespace != "" {
-		set = set.In(c.given.namespace)
+	if c.source.Namespace != "" {
+		set = set.In(c.source.Namespace)
 	}
 	t, err := oneTemplate(set, args[0])
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *paramsCommand) of(ctx context.Context, w io.Writer, set *templates.Set,
 	}
 	var given map[string]explain.Parameter
 	if live != nil {
-		if given, err = live.Params(ctx, args[0], c.given.namespace); err != nil {
+		if given, err = live.Params(ctx, args[0], c.source.Namespace); err != nil {
 			return err
 		}
 	}
@@ -150,7 +150,7 @@ func (c *paramsCommand) write(to io.Writer, t *templates.Template, chosen []stri
 		settings = append(settings, explain.Setting{Parameter: p.Parameter, Annotation: p.Annotation, Allowed: p.Allowed, Value: given[p.Name].Value, From: given[p.Name].From})
 	}
 	if c.output == "json" {
-		return show.JSON(to, paramsReport{Template: t.Name(), Hash: t.Hash(), Namespace: c.given.namespace, Parameters: settings})
+		return show.JSON(to, paramsReport{Template: t.Name(), Hash: t.Hash(), Namespace: c.source.Namespace, Parameters: settings})
 	}
 	return explain.Settings(to, styleFor(to, "auto"), settings)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pillion-dev/pillion/controller/settings"
-	"github.com/pillion-dev/pillion/offline/admissionpolicy"
+	"github.com/pillion-dev/pillion/templates/admissionpolicy"
 )
 
 // policyCommand has the flags of the command.
 type policyCommand struct {
-	given    offline
+	source   source
 	excluded []string
 }
 
@@ -45,18 +45,18 @@ matchConditions, has no policy.`,
 		RunE:              c.run,
 		ValidArgsFunction: first(completeTemplates),
 	}
-	c.given.templateFlags(cmd)
-	c.given.clusterFlag(cmd)
+	c.source.AddTemplateFlags(cmd.Flags())
+	c.source.clusterFlag(cmd)
 	cmd.Flags().StringSliceVar(&c.excluded, "excluded-namespaces", settings.DefaultExcluded(), "namespaces that the policy leaves out, besides Pillion's own")
 	return cmd
 }
 
 func (c *policyCommand) run(cmd *cobra.Command, args []string) error {
-	set, live, err := c.given.inForce(cmd)
+	set, live, err := c.source.inForce(cmd)
 	if err != nil {
 		return err
 	}
-	options := admissionpolicy.Options{Excluded: append(slices.Clone(c.excluded), c.given.where.Namespace)}
+	options := admissionpolicy.Options{Excluded: append(slices.Clone(c.excluded), c.source.place.Namespace)}
 	if live != nil {
 		if !live.Complete {
 			return errors.New("a policy depends on Pillion's settings, which cannot be read with your rights (see the notes above)")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -57,8 +57,7 @@ func TestAPromotionGoesOnIfOnlyTheStatusChanged(t *testing.T) {
 			}
 			return true, nil, apierrors.NewConflict(resource.GroupResource(), now.GetName(), nil)
 		})
-		p := promoteCommand{}
-		err := p.write(context.Background(), io.Discard, client.Resource(resource), canary.DeepCopy(), stable.DeepCopy())
+		err := rollout.Promote(t.Context(), io.Discard, client.Resource(resource), canary.DeepCopy(), stable.DeepCopy())
 		if c.fails == "" && err != nil || c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
 			t.Errorf("%s: %v, want %q", name, err, c.fails)
 		}
@@ -77,7 +76,7 @@ func TestATemplateOfAHelmReleaseIsNotPromotedByHand(t *testing.T) {
 	stable.SetAnnotations(map[string]string{"meta.helm.sh/release-name": "pillion"})
 	stable.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})
 	p := promoteCommand{output: "yaml"}
-	err := p.write(t.Context(), io.Discard, nil, canary, stable) // without a client: it asks the API server nothing
+	err := rollout.Promote(t.Context(), io.Discard, nil, canary, stable) // without a client: it asks the API server nothing
 	if want := "change the chart's value templates.logs; pillion promote logs-next -o yaml prints"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}

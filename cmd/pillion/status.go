@@ -13,14 +13,14 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/rights"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 // statusCommand are the flags of status.
 type statusCommand struct {
 	where inspect.Place
-	// namespace narrows what is said of pods, "" for all.
+	// namespace limits the report about pods to a namespace, "" for all.
 	namespace, output string
 }
 
@@ -82,15 +82,15 @@ type statusReport struct {
 	// Sound reports whether nothing is missing in the installation.
 	Sound    bool     `json:"sound"`
 	Problems []string `json:"problems"`
-	// Warnings are about what does no harm now.
+	// Warnings are problems that do no harm now.
 	Warnings []string `json:"warnings,omitempty"`
-	// Target is what the argument names, as sct/NAME or ns/NAME.
+	// Target is the template or namespace of the argument, as sct/NAME or ns/NAME.
 	Target   string              `json:"target,omitempty"`
 	Replicas []state.Replica     `json:"replicas"`
 	Pods     *inspect.PodsReport `json:"pods,omitempty"`
 	// PodsUnknown says why no pods were compared.
 	PodsUnknown string `json:"podsUnknown,omitempty"`
-	// Notes say where what follows may be wrong.
+	// Notes name the objects that cannot be read, so that a part of the report may be wrong.
 	Notes []string `json:"notes,omitempty"`
 	// Next are the commands to run next.
 	Next []string `json:"next"`
@@ -146,7 +146,7 @@ func (c *statusCommand) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// reportOn returns what the replicas say. Namespace is Pillion's own.
+// reportOn returns the report about replicas. Namespace is Pillion's own.
 func reportOn(namespace string, replicas []state.Replica, of inspect.Target) statusReport {
 	problems := append([]string{}, inspect.Problems(namespace, replicas)...)
 	return statusReport{

@@ -13,7 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
-	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 // statusText returns what status prints of replicas, and whether all is well.

@@ -39,7 +39,7 @@ You need the permissions to list and to patch namespaces.`,
 			if err != nil {
 				return fmt.Errorf("making a client for namespaces: %w", err)
 			}
-			done, err := labelRemover(client, dryRun).Remove(cmd.Context())
+			done, err := labels.Remover{Namespaces: client.Resource(inspect.NamespacesResource), DryRun: dryRun}.Remove(cmd.Context())
 			for _, name := range slices.Sorted(maps.Keys(done)) {
 				fmt.Fprintf(cmd.OutOrStdout(), "namespace %s: %s\n", name, strings.Join(done[name], ", "))
 			}
@@ -55,8 +55,4 @@ You need the permissions to list and to patch namespaces.`,
 	clusterFlags(f, &where)
 	f.BoolVar(&dryRun, "dry-run", false, "say what would be removed, and change nothing")
 	return cmd
-}
-
-func labelRemover(client metadata.Interface, dryRun bool) labels.Remover {
-	return labels.Remover{Namespaces: client.Resource(inspect.NamespacesResource), DryRun: dryRun}
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+
+	"github.com/pillion-dev/pillion/controller/rights"
 )
 
 // New returns the clients for a cluster. They share one connection and one rate limit, and speak
@@ -60,6 +62,17 @@ func CreatePod(client kubernetes.Interface, namespace string) func(ctx context.C
 		}
 		return client.CoreV1().RESTClient().Post().Namespace(namespace).Resource("pods").VersionedParams(&options, scheme.ParameterCodec).
 			SetHeader("Content-Type", runtime.ContentTypeJSON).Body(body).Do(ctx).Error()
+	}
+}
+
+// DryRunPod returns a function that creates pods in a namespace by server-side dry run, without the API server's
+// warnings. Its errors name a right that is missing.
+func DryRunPod(config *rest.Config, namespace string) func(context.Context, map[string]any) error {
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{}
+	create := CreatePod(NewOrDie(config), namespace)
+	return func(ctx context.Context, pod map[string]any) error {
+		return rights.Explain(create(ctx, pod))
 	}
 }
 

@@ -1,5 +1,5 @@
 // Package transcript reads the blocks of the documentation that a test writes or compares:
-// what a command prints, or a table of results.
+// the output of a command, or a table of results.
 //
 // In: a page's text. Out: its blocks, each with the line above it that says who tests it.
 // Only tests import it.

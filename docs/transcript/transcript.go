@@ -10,7 +10,7 @@ import (
 type Block struct {
 	Origin string // the comment above it; "" if there is none
 	Line   int    // its first line, from 1
-	Fence  string // what stands behind the fence, such as "console"; "" without a fence
+	Fence  string // the word behind the fence, such as "console"; "" without a fence
 	Text   string // its lines without the fence, each with its end
 }
 
@@ -91,7 +91,7 @@ type Command struct {
 	Shown string // the lines below it
 }
 
-// Commands are those of a console block. What stands before the first is left out.
+// Commands returns the commands of a console block. Lines before the first command are left out.
 func Commands(text string) []Command {
 	var found []Command
 	for line := range strings.Lines(text) {

@@ -32,8 +32,11 @@ func (c Checkout) Path(elem ...string) string {
 	return filepath.Join(append([]string{string(c)}, elem...)...)
 }
 
-// Pillion is the path of the binary under test: the one that `make build` makes.
+// Pillion is the path of the command line under test, which `make build` builds.
 func (c Checkout) Pillion() string { return c.Path("bin", "pillion") }
+
+// Webhook is the path of the server under test, which `make build` builds.
+func (c Checkout) Webhook() string { return c.Path("bin", "pillion-webhook") }
 
 // Chart is the folder of the Helm chart.
 func (c Checkout) Chart() string { return c.Path("charts", "pillion") }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,8 +73,8 @@ func (g *cluster) Kubeconfig() string { return filepath.Join(g.dir, "kubeconfig"
 
 // Tool implements Ground.
 func (g *cluster) Tool(name string) string {
-	if name == "pillion" {
-		return g.checkout.Pillion()
+	if strings.HasPrefix(name, "pillion") {
+		return g.checkout.Path("bin", name)
 	}
 	for _, dir := range g.tools {
 		if path := filepath.Join(dir, name); present(path) {

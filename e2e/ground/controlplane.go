@@ -45,7 +45,7 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("the controlplane ground needs Linux, where all of 127.0.0.0/8 is this machine; this is %s", runtime.GOOS)
 	}
-	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, fronts: map[int]*cable{}, pillions: map[string]*deployment{}, binary: c.Pillion()}
+	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, fronts: map[int]*cable{}, pillions: map[string]*deployment{}, binary: c.Webhook()}
 	g.close = sync.OnceValue(g.stopAll)
 	if err := mayListen(g.net, servicePort); err != nil {
 		return nil, err

@@ -2,7 +2,7 @@
 // and the demo, installs Pillion's chart on it with real Helm, and runs Pillion.
 //
 // In: this checkout (the modules below e2e/kubernetes, e2e/helm and e2e/certmanager, the
-// chart, bin/pillion) and a Go toolchain. Out: a [Ground], which is a kubeconfig, a kubectl
+// chart, bin/pillion-webhook) and a Go toolchain. Out: a [Ground], which is a kubeconfig, a kubectl
 // and a helm of known versions, and Pillion's replicas; after Close nothing is left
 // of it, neither a process nor a file.
 //

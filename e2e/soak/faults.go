@@ -81,12 +81,12 @@ func turnClock(ctx context.Context, r *run, s Step) error {
 		off = "behind"
 	}
 	restart := kill(s.Pick/2%2 == 0)
-	r.g.UsePillion(filepath.Join(r.clocks, off, "pillion"))
+	r.g.UsePillion(filepath.Join(r.clocks, off, "pillion-webhook"))
 	err := restart(ctx, r, s)
 	if err == nil {
 		err = sleep(ctx, s.Hold)
 	}
-	r.g.UsePillion(r.checkout.Pillion())
+	r.g.UsePillion(r.checkout.Webhook())
 	return errors.Join(err, restart(ctx, r, s))
 }
 

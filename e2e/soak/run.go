@@ -38,7 +38,7 @@ const NameColumn = "in a soak"
 type Plan struct {
 	Seed uint64
 	For  time.Duration
-	// Clocks is a directory with ahead/pillion and behind/pillion, whose clocks are an hour off.
+	// Clocks is a directory with ahead/pillion-webhook and behind/pillion-webhook, whose clocks are an hour off.
 	Clocks string
 	// Only chooses among the faults by their names, before the seed does.
 	Only *regexp.Regexp

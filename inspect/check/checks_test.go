@@ -30,7 +30,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/settings"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
-	"github.com/pillion-dev/pillion/inspect/state"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 //go:embed testdata/rendered.yaml

@@ -16,9 +16,9 @@ import (
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
-	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 // installation has the reads that several checks share. Each function reads once.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/labels"
 	"github.com/pillion-dev/pillion/injector/policy"
-	"github.com/pillion-dev/pillion/inspect/state"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
+	"github.com/pillion-dev/pillion/webhook/state"
 )
 
 // namespaceLabels compares the labels of namespaces with their annotations and with the templates.

@@ -8,7 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/offline/admissionpolicy"
+	"github.com/pillion-dev/pillion/templates/admissionpolicy"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 

@@ -111,7 +111,7 @@ func TestEveryModuleOfTheBinaryHasItsLicence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := buildinfo.ReadFile(checkout.Pillion())
+	binary, err := buildinfo.ReadFile(checkout.Webhook())
 	if err != nil {
 		t.Fatalf("%v; make build makes it", err)
 	}
@@ -164,7 +164,7 @@ func TestTheSameModulesGiveTheSameFiles(t *testing.T) {
 	if err := os.WriteFile(stale, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(string(checkout), "./cmd/pillion", filepath.Join(dir, "out")); err != nil {
+	if err := run(string(checkout), "./cmd/pillion-webhook", filepath.Join(dir, "out")); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := contents(t, filepath.Join(dir, "out")), contents(t, checkout.Path("bin", "licenses")); !maps.Equal(got, want) {

@@ -22,7 +22,7 @@ func main() {
 	var plan soak.Plan
 	flag.Uint64Var(&plan.Seed, "seed", 1, "the same seed does the same faults in the same order")
 	flag.DurationVar(&plan.For, "for", 10*time.Minute, "how long faults are done, at least")
-	flag.StringVar(&plan.Clocks, "clocks", "", "a directory with ahead/pillion and behind/pillion, whose clocks are an hour off; empty: the fault clock-off fails")
+	flag.StringVar(&plan.Clocks, "clocks", "", "a directory with ahead/pillion-webhook and behind/pillion-webhook, whose clocks are an hour off; empty: the fault clock-off fails")
 	only := flag.String("only", "", "a regular expression: faults whose names it matches are done; empty for all")
 	flag.Parse()
 	var err error

@@ -1,9 +1,0 @@
-// Package state has the state of a replica, which is JSON at [Path] of its admin port: its version,
-// the templates that it applies with their hashes, its caches, proof and certificates, and its
-// present failures.
-//
-// In, at the server: the replica's own metrics. Out: a [State]. In, at a command: the JSON. Out: the
-// same [State], without characters that control a terminal.
-//
-// May import: templates/show and the model of metrics. No net/http and no client.
-package state

@@ -1,8 +1,0 @@
-// Package oracle asks an API server whether the pods that get a template are valid, and says which
-// place of the template is wrong. No rule of the API is written down here.
-//
-// In: a template, sample pods with what it gives them, and a function that creates a pod by dry run. Out:
-// a [Cause] for each mistake that the API server names, as steps to its place in the manifest.
-//
-// May import: templates, offline/workload, the API's types and errors. No client.
-package oracle

@@ -1,0 +1,176 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/pillion-dev/pillion/controller/uninstall"
+)
+
+// release is a release of which a replica may be told that it is removed.
+type release struct {
+	*uninstall.Uninstall
+	webhook uninstallWebhook
+	marker  *watch.FakeWatcher
+	sweeps  atomic.Int32
+	// labels are those of namespaces, of which a sweep takes off ten.
+	labels atomic.Int32
+	stuck  atomic.Bool
+	refuse atomic.Bool
+}
+
+// newRelease runs a replica's part until the test ends. Use it in a synctest bubble.
+func newRelease(t *testing.T) *release {
+	r := &release{marker: watch.NewFakeWithChanSize(10, false)}
+	watches := 0
+	r.Uninstall = uninstall.New(uninstall.Options{
+		Watch: func(context.Context) (watch.Interface, error) {
+			if watches++; watches < 3 {
+				return nil, errors.New("connection refused")
+			}
+			return r.marker, nil
+		},
+		Remove: func(ctx context.Context) (map[string][]string, error) {
+			r.sweeps.Add(1)
+			if r.stuck.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if r.refuse.Load() {
+				return nil, errors.New("a policy refuses it")
+			}
+			done := map[string][]string{}
+			for i := range min(r.labels.Load(), 10) {
+				done[string(rune('a'+i))] = []string{"pillion.dev/injection"}
+			}
+			r.labels.Add(-int32(len(done)))
+			return done, nil
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	r.webhook = NewUninstall(r.Uninstall).(uninstallWebhook)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// review sends a review with a deadline, and returns how long it took.
+func (r *release) review(t *testing.T, dryRun bool) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	if _, err := r.webhook.Review(ctx, &Review{DryRun: dryRun}); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() != nil {
+		t.Error("the answer is later than the API server waits")
+	}
+	return time.Since(began)
+}
+
+func TestWithoutTheMarkerNobodyTakesLabelsOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		time.Sleep(time.Minute)
+		for range 10 { // as somebody could forge them
+			go r.review(t, false)
+		}
+		synctest.Wait()
+		if n := len(r.webhook.waiting); n > 4 {
+			t.Errorf("%d reviews wait", n)
+		}
+		time.Sleep(time.Minute)
+		if r.sweeps.Load() != 0 || r.HasBegun() {
+			t.Error("labels are taken off for a review that anybody can send")
+		}
+	})
+}
+
+func TestLabelsAreOffWhenTheReviewIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		kept := make(chan struct{})
+		keeper := r.Until(func(ctx context.Context) error { <-ctx.Done(); close(kept); return nil })
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- keeper(ctx) }()
+		time.Sleep(time.Minute)
+		r.labels.Store(95)
+		r.marker.Add(&metav1.PartialObjectMetadata{})
+		if r.review(t, true); r.sweeps.Load() != 0 {
+			t.Error("a dry run takes labels off")
+		}
+		if took := r.review(t, false); r.labels.Load() != 0 {
+			t.Errorf("after %s there are %d labels", took, r.labels.Load())
+		}
+		<-kept
+		select {
+		case err := <-ended:
+			t.Errorf("the replica ends with its keeper: %v", err)
+		default:
+		}
+		sweeps := r.sweeps.Load()
+		if took := r.review(t, false); took > 0 || r.sweeps.Load() != sweeps {
+			t.Errorf("the second one takes %s", took)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestASweepThatHangsKeepsHelmWaitingForAsLongAsAReviewOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		r.stuck.Store(true)
+		time.Sleep(time.Minute)
+		r.marker.Add(&metav1.PartialObjectMetadata{})
+		for range 3 {
+			if took := r.review(t, false); took < 9*time.Second {
+				t.Errorf("it is answered after %s", took)
+			}
+		}
+		r.stuck.Store(false)
+		time.Sleep(2 * time.Minute)
+		r.labels.Store(5)
+		if r.review(t, false); r.labels.Load() != 0 {
+			t.Error("the labels stay when it works again")
+		}
+	})
+}
+
+func TestLabelsThatCannotBeTakenOffKeepNobodyWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelease(t)
+		r.refuse.Store(true)
+		time.Sleep(time.Minute)
+		r.marker.Add(&metav1.PartialObjectMetadata{})
+		r.labels.Store(5)
+		for range 3 {
+			if took := r.review(t, false); took > time.Second {
+				t.Errorf("it is answered after %s", took)
+			}
+		}
+		r.refuse.Store(false)
+		if r.review(t, false); r.labels.Load() != 0 {
+			t.Error("the labels stay when it works again")
+		}
+	})
+}

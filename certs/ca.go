@@ -102,8 +102,8 @@ func backdate(remaining time.Duration) time.Duration {
 	return min(earlyBy, remaining/2)
 }
 
-// due reports whether a certificate has to be replaced: a third of its validity is
-// left. It goes by the wall clock, because timers stand still while a machine is
+// due reports whether a certificate, of a CA or a leaf, has to be replaced: a third of its
+// validity is left. It goes by the wall clock, because timers stand still while a machine is
 // suspended.
 func due(cert *x509.Certificate, now time.Time) bool {
 	return !now.Before(cert.NotAfter.Add(-cert.NotAfter.Sub(cert.NotBefore) / 3))

@@ -34,7 +34,7 @@ func TestAnUpgradeThatDropsATemplateThatNamespacesNameIsRefusedAndChangesNothing
 	injects(t, n, "debug-toolbox")
 	before := must(t, "", "helm", "history", ground.Release, "-n", ground.Namespace, "--max=1")
 	load := underLoad(t, n, "debug-toolbox")
-	sentence := "the SidecarTemplate debug-toolbox is in use: named by pillion.dev/inject in the namespace " + n.name + ", so their pods would be refused. To have it injected nowhere, and no pod refused: kubectl patch sidecartemplate debug-toolbox --type=merge -p '{\"spec\":{\"suspend\":true}}'. To delete it nevertheless: kubectl annotate sidecartemplate debug-toolbox pillion.dev/allow-delete=true"
+	sentence := "the SidecarTemplate debug-toolbox is in use: named by pillion.dev/inject in the namespace " + n.name + ", whose pods would be refused. To have it injected nowhere, and no pod refused: kubectl patch sidecartemplate debug-toolbox --type=merge -p '{\"spec\":{\"suspend\":true}}'. To delete it nevertheless: kubectl annotate sidecartemplate debug-toolbox pillion.dev/allow-delete=true"
 	for _, more := range [][]string{{"--dry-run=server"}, nil} {
 		if _, stderr, err := run(t, "", "helm", append(without, more...)...); err == nil || !strings.Contains(stderr, sentence) || !strings.Contains(stderr, "Nothing was changed") {
 			t.Errorf("helm %q: %v\n%s\nwant\n%s", append(without, more...), err, stderr, sentence)

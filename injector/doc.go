@@ -15,5 +15,5 @@
 // in the pod's size, shares unchanged parts with the pod, and stops when its context ends (deadline.go).
 //
 // May import: policy, record, merge, apply, required, patch, reason, templates.
-// No net/http, no client, nothing of webhook or effects.
+// No net/http, no client, nothing of webhook.
 package injector

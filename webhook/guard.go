@@ -279,10 +279,10 @@ func (g guard) uses(entry templates.Entry) []string {
 		}
 	}
 	if len(named) > 0 {
-		why = append(why, fmt.Sprintf("named by %s %s, so their pods would be refused", injectKey, inNamespaces(named)))
+		why = append(why, fmt.Sprintf("named by %s %s, whose pods would be refused", injectKey, inNamespaces(named)))
 	}
 	if len(asked) > 0 {
-		why = append(why, fmt.Sprintf(`part of what %s: "true" means %s, so their pods would go without it`, injectKey, inNamespaces(asked)))
+		why = append(why, fmt.Sprintf(`part of what %s: "true" means %s, whose pods would go without it`, injectKey, inNamespaces(asked)))
 	}
 	return why
 }

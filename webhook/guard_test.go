@@ -147,7 +147,7 @@ func TestDeletionOfATemplateInUseIsRefused(t *testing.T) {
 		want             string
 	}{
 		{"nobody asks for it", "", []templates.Namespace{namespace("a", "other"), namespace("b", "false"), {Name: "c"}}, ""},
-		{"a namespace names it", "", []templates.Namespace{namespace("a", "other, shipper")}, "named by pillion.dev/inject in the namespace a, so their pods would be refused"},
+		{"a namespace names it", "", []templates.Namespace{namespace("a", "other, shipper")}, "named by pillion.dev/inject in the namespace a, whose pods would be refused"},
 		{"a namespace asks for the defaults", "", []templates.Namespace{namespace("a", "true")}, `"true" means in the namespace a`},
 		{"many namespaces name it", "", []templates.Namespace{namespace("g", "shipper"), namespace("b", "shipper"), namespace("c", "shipper"), namespace("d", "shipper"), namespace("e", "shipper"), namespace("f", "shipper"), namespace("a", "shipper"),
 			namespace("l", "shipper"), namespace("k", "shipper"), namespace("j", "shipper"), namespace("i", "shipper"), namespace("h", "shipper")}, "in the namespaces a, b, c, d, e, f, g, h, i, j and 2 more"},

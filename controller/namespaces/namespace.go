@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// maxBytes bounds the labels and annotations of a cached namespace. For a larger one, the cache has a stub.
+	// maxBytes bounds the labels and annotations of a cached namespace. For a larger one, the cache has a stub, and
+	// the namespace is read live.
 	maxBytes = 16 << 10
 	// maxAskBytes bounds the inject annotation of a stub.
 	maxAskBytes = 4 << 10

@@ -9,7 +9,7 @@
 //	object.go      objects, field by field
 //	keyedlist.go   lists, item by item; fragment.Insert has the positions
 //	containers.go  sidecars and extensions
-//	settle.go      a template's value meets the pod's: the table of conflicts
+//	settle.go      which value wins, the template's or the pod's: settle, policyFor, overrules
 //	join.go        $append and $prepend
 //	admission.go   values of the API server's own admission, which count as unset
 //	derived.go     fields that the API server derives

@@ -109,7 +109,7 @@ var table = map[Code]struct{ sentence, event string }{
 	RenderFailed:         {"an expression of the template fails for this pod", warning},
 	Excepted:             {"the template is required, and an exception lets the pod go without it for a time", normal},
 	TemplateInvalid:      {"the template has mistakes", ""},
-	TemplateInUse:        {"namespaces, workloads or pods ask for the template", ""},
+	TemplateInUse:        {"the template is required, or namespaces name it", ""},
 	RequiredMissing:      {"the pod differs from what a required template renders", warning},
 	LabelNotWritten:      {"Pillion cannot write its label of the namespace: somebody else owns it, or the namespace is as large as API servers store", warning},
 	JobNeverFinishes:     {"an injected container keeps running when the work of the Job is done, so the Job never finishes", warning},

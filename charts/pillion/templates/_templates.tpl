@@ -155,11 +155,11 @@ refused, and pods would go without a required one. The guard refuses the same, w
 {{- $why = append $why "it is required (spec.required), and pods would go without it" -}}
 {{- end -}}
 {{- with get $named $name -}}
-{{- $why = append $why (printf "named by pillion.dev/inject %s, so their pods would be refused" (include "pillion.inNamespaces" .)) -}}
+{{- $why = append $why (printf "named by pillion.dev/inject %s, whose pods would be refused" (include "pillion.inNamespaces" .)) -}}
 {{- end -}}
 {{- if dig "spec" "injectByDefault" false $object -}}
 {{- with get $named "true" -}}
-{{- $why = append $why (printf "part of what pillion.dev/inject: \"true\" means %s, so their pods would go without it" (include "pillion.inNamespaces" .)) -}}
+{{- $why = append $why (printf "part of what pillion.dev/inject: \"true\" means %s, whose pods would go without it" (include "pillion.inNamespaces" .)) -}}
 {{- end -}}
 {{- end -}}
 {{- if $why -}}

@@ -46,8 +46,8 @@ inject:
 `
 
 // sinceSays is in the refusal of a place that the pod's status says is as it has to be.
-const sinceSays = "pillion.dev/status says that Pillion wrote it correctly. Either another webhook changed it, which spec.verify.allow of the template can allow, " +
-	"or the annotation is another pod's: then remove it"
+const sinceSays = "pillion.dev/status says that Pillion wrote it correctly: either another webhook changed it, which spec.verify.allow of the template can allow, " +
+	"or the annotation is another pod's; then remove it"
 
 // copyOf is a pod that somebody wrote after a stored one: with its status and its spec, the
 // sidecar at their disposal.
@@ -112,7 +112,7 @@ func TestASidecarThatATenantDeclaresIsAsTheRequiredTemplateRendersIt(t *testing.
 			at + `resources is {"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"1m","memory":"64Mi"}…; must be {"limits":{"cpu":"200m","memory":"64Mi"}}`},
 		"behind the pod's own": {func(pod *corev1.Pod, _ *corev1.Container) {
 			pod.Spec.InitContainers = append([]corev1.Container{{Name: "own", Image: "own:1"}}, pod.Spec.InitContainers...)
-		}, ": spec.initContainers[name=NAME] comes after own, but must be first"},
+		}, ": spec.initContainers[name=NAME] must come first, before own"},
 	} {
 		t.Run(why, func(t *testing.T) {
 			pod := copyOf(stored)

@@ -53,7 +53,7 @@ func TestARequiredTextIsThereInTheEnd(t *testing.T) {
 		{"a part is gone", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper"}]`, `spec.containers[name=app].env[name=JTO] is {"name":"JTO","value":"-Xmx1g -helper"}; must be {"name":"JTO","value":"-Xmx1g -helper -agent"}`},
 		{"a part becomes another", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper -agents"}]`, `must be {"name":"JTO","value":"-Xmx1g -helper -agents -agent"}`},
 		{"something is appended", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0/value","value":"-Xmx1g -helper -agent -more"}]`, ""},
-		{"a source takes its place", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0","value":{"name":"JTO","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}}]`, "the variable has a source"},
+		{"a source takes its place", `{"name":"JTO","value":"-Xmx1g"}`, `[{"op":"replace","path":"/spec/containers/0/env/0","value":{"name":"JTO","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}}]`, "the variable has valueFrom"},
 		{"all are gone", ``, `[{"op":"remove","path":"/spec/containers/0/env"}]`, `spec.containers[name=app].env[name=JTO] is missing`},
 		{"the annotation is gone", ``, `[{"op":"replace","path":"/metadata/annotations/ports","value":"80"}]`, `metadata.annotations.ports is "80"; must be "80,8080"`},
 	} {

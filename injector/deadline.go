@@ -48,7 +48,7 @@ func (c *call) end(out Outcome, err error) (Outcome, error) {
 	case err == nil:
 		return out, nil
 	case errors.Is(err, context.Canceled):
-		return Outcome{}, fmt.Errorf("the client cancelled the request while Pillion was %s: %w", k.doing, context.Canceled)
+		return Outcome{}, fmt.Errorf(cancelled, k.doing, context.Canceled)
 	case !errors.Is(err, context.DeadlineExceeded):
 		return Outcome{}, err
 	}
@@ -58,22 +58,4 @@ func (c *call) end(out Outcome, err error) (Outcome, error) {
 		out.Templates = out.Refusals
 	}
 	return out, nil
-}
-
-// deadlineMessage returns the message for a passed deadline, with the remedies.
-func (k *progress) deadlineMessage() string {
-	time := "the API server's timeout passed"
-	if k.allowed > 0 {
-		time = fmt.Sprintf("the %s that the API server allows passed", shown(k.allowed))
-	}
-	return fmt.Sprintf("%s while Pillion was %s: make the pod smaller, or inject fewer templates into it; "+
-		"if the pod is small, Pillion is overloaded: try again, or ask the cluster's admin for a longer timeout of the webhook", time, k.doing)
-}
-
-// shown writes a duration as people do.
-func shown(d time.Duration) string {
-	if d < time.Second {
-		return fmt.Sprintf("%d ms", max(1, d.Milliseconds()))
-	}
-	return fmt.Sprintf("%.1f s", d.Seconds())
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/injector/required"
 	"github.com/pillion-dev/pillion/templates/podschema"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // Verify refuses a final pod, after all webhooks, that lacks a part of a required template or contradicts one.
@@ -24,7 +23,7 @@ func (p *Pipeline) Verify(ctx context.Context, r Request) (Outcome, error) {
 		return c.end(out, err)
 	}
 	out.Allowed, out.Code, out.Refusals = false, reason.RequiredMissing, refusals
-	out.Message = fmt.Sprintf("the pod differs from a required template: %s (%s)", sentences(refusals), out.Code)
+	out.Message = fmt.Sprintf(finalPodDiffers, sentences(refusals), out.Code)
 	return out, nil
 }
 
@@ -87,8 +86,7 @@ func (c *call) differenceSentence(template string, differences []required.Differ
 	}
 	text := strings.Join(wrong, "; ")
 	if since {
-		text += fmt.Sprintf(" (%s says that Pillion wrote it correctly. Either another webhook changed it, which spec.verify.allow of the template can allow, "+
-			"or the annotation is another pod's: then remove it)", v1alpha1.StatusKey)
+		text += changedSince
 	}
 	return text
 }

@@ -20,9 +20,7 @@ func jobWarnings(base map[string]any, template string, writes []merge.Write) []s
 	for _, w := range writes {
 		if segments := w.Path.Segments(); w.Effect == merge.Added && len(segments) == 3 && segments[1] == "containers" {
 			name, _ := w.Value.(map[string]any)["name"].(string)
-			warnings = append(warnings, reason.JobNeverFinishes.Warning(fmt.Sprintf(
-				"template %s: the Job finishes only when the container %s ends, too, and a sidecar does not end with the work: "+
-					"the template's author can make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", template, name)))
+			warnings = append(warnings, reason.JobNeverFinishes.Warning(fmt.Sprintf(jobNeverEnds, template, name)))
 		}
 	}
 	return warnings

@@ -164,7 +164,7 @@ func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked
 		t.outcome.Code = reason.Injected
 	}
 	t.outcome.Why = t.outcome.Code.Sentence()
-	t.steps = c.step(t.steps, entry.Name, "conditions met, parameters valid", string(t.outcome.Code))
+	t.steps = c.step(t.steps, entry.Name, conditionsMet, string(t.outcome.Code))
 	return t, &result, nil
 }
 
@@ -235,7 +235,10 @@ func (c *call) render(entry templates.Entry, in templates.Input, asked bool) (tu
 	}
 	t.outcome.Params, t.outcome.Origins = rendered.Params, rendered.Origins
 	if unmet := rendered.Unmet; unmet != nil {
-		t.outcome.Code, t.outcome.Why = reason.ConditionFalse, conditionSentence(unmet.Name, unmet.Message)
+		t.outcome.Code, t.outcome.Why = reason.ConditionFalse, fmt.Sprintf(conditionFalse, unmet.Name)
+		if unmet.Message != "" {
+			t.outcome.Why = fmt.Sprintf(conditionMessage, unmet.Name, unmet.Message)
+		}
 		t.steps = c.step(t.steps, entry.Name, "matchCondition "+unmet.Name, string(reason.ConditionFalse)+": "+unmet.Message)
 		if asked {
 			t.sentences = append(t.sentences, t.outcome.Warning())
@@ -252,7 +255,7 @@ func (c *call) render(entry templates.Entry, in templates.Input, asked bool) (tu
 	t.outcome.Code = reason.NothingToInject
 	if rendered.Fragment == nil {
 		t.outcome.Why = t.outcome.Code.Sentence()
-		t.steps = c.step(t.steps, entry.Name, "conditions met, parameters valid", string(t.outcome.Code))
+		t.steps = c.step(t.steps, entry.Name, conditionsMet, string(t.outcome.Code))
 		if asked {
 			t.sentences = append(t.sentences, t.outcome.Warning())
 		}
@@ -335,13 +338,6 @@ func renderCode(err error) reason.Code {
 	default:
 		return reason.InternalError
 	}
-}
-
-func conditionSentence(name, message string) string {
-	if message == "" {
-		return fmt.Sprintf("its matchCondition %q is false for this pod", name)
-	}
-	return fmt.Sprintf("its matchCondition %q is false for this pod: %s", name, message)
 }
 
 // step adds a rule for a request that says Explain.

@@ -15,7 +15,7 @@ func (c *call) conclude(a answer) Outcome {
 	out := Outcome{Allowed: true, Code: a.decision.Code, Recorded: !a.record.Empty(), Change: Change{Pod: c.request.Pod}}
 	out.Steps = slices.Clone(a.decision.Steps)
 	if a.unreadable != nil {
-		out.Warnings = append(out.Warnings, "ignoring "+a.unreadable.Error())
+		out.Warnings = append(out.Warnings, fmt.Sprintf(ignoringRecord, a.unreadable))
 	}
 	out.Warnings = append(out.Warnings, a.decision.Warnings...)
 	if a.decision.Deny {
@@ -76,8 +76,7 @@ func (c *call) injected(out *Outcome, a answer, turns []turn) {
 		for i, key := range untrue {
 			untrue[i] = podschema.Clip(key)
 		}
-		out.Warnings = append(out.Warnings, reason.UntrueLabel.Warning(fmt.Sprintf(
-			"labels of the pod say that a sidecar is injected that is not: %s; remove them from metadata.labels, or from the pod template of the workload: Pillion sets them itself", strings.Join(untrue, ", "))))
+		out.Warnings = append(out.Warnings, reason.UntrueLabel.Warning(fmt.Sprintf(untrueLabels, strings.Join(untrue, ", "))))
 	}
 	out.writers = &merge.Writers{}
 	for _, t := range turns {
@@ -186,40 +185,4 @@ func keptOf(turns []turn) []PodValue {
 		}
 	}
 	return all
-}
-
-// Refusal returns the message of a refusal without the explain command, so that all workloads with the same
-// mistake have the same text. It returns "" for an allowed pod.
-func (o Outcome) Refusal() string {
-	if len(o.Refusals) == 0 {
-		return o.Message
-	}
-	return fmt.Sprintf("%s (%s)", sentences(o.Refusals), o.Code)
-}
-
-// refused returns the message of a refusal.
-func refused(refusals []TemplateOutcome, code reason.Code, command string) string {
-	return fmt.Sprintf("%s (%s; for details run: %s)", sentences(refusals), code, command)
-}
-
-// sentences joins refusals, each with its template's name.
-func sentences(refusals []TemplateOutcome) string {
-	whys := make([]string, len(refusals))
-	for i, t := range refusals {
-		whys[i] = t.Sentence()
-	}
-	return strings.Join(whys, "; ")
-}
-
-// Sentence returns the reason with the template's name.
-func (t TemplateOutcome) Sentence() string {
-	if t.Name == "" || t.named {
-		return t.Why
-	}
-	return "template " + t.Name + ": " + t.Why
-}
-
-// Warning returns the warning for a pod that goes without the template.
-func (t TemplateOutcome) Warning() string {
-	return t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why))
 }

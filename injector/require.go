@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -153,7 +154,7 @@ func (c *call) renderRequired(entry templates.Entry, in templates.Input) (turn, 
 	}
 	if t.outcome.Code == reason.OtherSystem {
 		t.refuses, t.outcome.Requested, t.sentences = true, true, nil
-		t.outcome.Why += "; it is required here: ask the cluster's admin for a template that serves this system or exempts it"
+		t.outcome.Why = fmt.Sprintf(systemRequired, t.outcome.Why)
 	}
 	if rendered != nil {
 		t.fragment = rendered.Fragment
@@ -192,7 +193,7 @@ func (c *call) conclusion(t turn, r required.Result, rec record.Record) turn {
 		t.writes = r.Writes[name]
 		t.outcome.Code = reason.Injected
 		t.outcome.Why = t.outcome.Code.Sentence()
-		t.steps = c.step(t.steps, name, "conditions met, parameters valid", string(t.outcome.Code))
+		t.steps = c.step(t.steps, name, conditionsMet, string(t.outcome.Code))
 	}
 	return t
 }

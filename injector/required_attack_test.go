@@ -118,7 +118,7 @@ func TestRequiredTemplatesThatMeetAgreeOnCreationAndOnVerification(t *testing.T)
 		{why: "one sets the label that the other excludes", a: `inject: {metadata: {labels: {tier: db}}}`, b: `match: {podSelector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}}, inject: {spec: {containers: [{name: b, image: "b:1"}]}}`, want: "b:1"},
 		{why: "the app's containers are not a sidecar of the other", a: `inject: {spec: {containers: [{name: a, image: "a:1"}]}}`, b: `order: 1, inject: {spec: {containers: [{$each: App, args: [b]}]}}`, want: `{"image":"a:1","name":"a"}`},
 		{why: "all containers are", a: `inject: {spec: {containers: [{name: a, image: "a:1"}]}}`, b: `order: 1, inject: {spec: {containers: [{$each: All, args: [b]}]}}`, want: `{"args":["b"],"image":"a:1","name":"a"}`},
-		{why: "a mount of one hides the other's", a: `inject: {spec: {containers: [{$each: App, volumeMounts: [{name: a, mountPath: /agent}]}], volumes: [{name: a, emptyDir: {}}]}}`, b: `inject: {spec: {containers: [{$each: App, volumeMounts: [{name: b, mountPath: /agent/}]}], volumes: [{name: b, emptyDir: {}}]}}`, refusal: `is mounted over by a mount at "/agent/"`},
+		{why: "a mount of one hides the other's", a: `inject: {spec: {containers: [{$each: App, volumeMounts: [{name: a, mountPath: /agent}]}], volumes: [{name: a, emptyDir: {}}]}}`, b: `inject: {spec: {containers: [{$each: App, volumeMounts: [{name: b, mountPath: /agent/}]}], volumes: [{name: b, emptyDir: {}}]}}`, refusal: `is hidden by a mount at "/agent/"`},
 		{why: "one volume, two sources", a: `inject: {spec: {volumes: [{name: v, emptyDir: {}}]}}`, b: `inject: {spec: {volumes: [{name: v, configMap: {name: c}}]}}`, refusal: "spec.volumes[name=v]"},
 		{why: "one container, equal in both", a: `inject: {spec: {containers: [{name: s, image: "s:1"}]}}`, b: `inject: {spec: {containers: [{name: s, image: "s:1"}]}}`, want: "s:1"},
 		{why: "one takes away what the other wants", a: `inject: {spec: {$unset: [hostname]}}`, b: `inject: {spec: {hostname: b}}`, refusal: "spec.hostname"},
@@ -155,7 +155,7 @@ func TestARequiredTemplateTakesAwayAndStandsFirst(t *testing.T) {
 			want: `{"containers":[{"image":"app:1","name":"app"}],"initContainers":[{"image":"r:1","name":"r"},{"image":"o:1","name":"o"},{"image":"i:1","name":"i"}]}`},
 		{why: "last", required: `initContainers: [{name: r, image: "r:1"}]`, ordinary: first, pod: `"initContainers":[{"name":"i","image":"i:1"}]`,
 			want: `{"containers":[{"image":"app:1","name":"app"}],"initContainers":[{"image":"o:1","name":"o"},{"image":"i:1","name":"i"},{"image":"r:1","name":"r"}]}`},
-		{why: "first, in front of what the pod declares", required: `initContainers: [{name: r, image: "r:1", $position: First}]`, pod: `"initContainers":[{"name":"i","image":"i:1"},{"name":"r","image":"r:1"}]`, refusal: "spec.initContainers[name=r] comes after i, but must be first"},
+		{why: "first, in front of what the pod declares", required: `initContainers: [{name: r, image: "r:1", $position: First}]`, pod: `"initContainers":[{"name":"i","image":"i:1"},{"name":"r","image":"r:1"}]`, refusal: "spec.initContainers[name=r] must come first, before i"},
 	} {
 		set := templatestest.Set(t, mandatory("r", `inject: {spec: {`+c.required+`}}`), manifestNamed("o", `match: {podSelector: {}}, inject: {spec: {`+c.ordinary+`}}`))
 		pod, got := injectedAndVerified(t, set, podOf(t, `{"metadata":{"name":"web"},"spec":{`+c.pod+`,"containers":[{"name":"app","image":"app:1"}]}}`))

@@ -139,7 +139,7 @@ func TestNoEphemeralContainerMountsAVolumeOfARequiredTemplate(t *testing.T) {
 	set := requiredSet(t, audit, copied)
 	old := injectRequired(t, set, podOf(t, plainPod))
 	for mount, says := range map[string]string{
-		`{"name":"agent","mountPath":"/x"}`:      "the ephemeral container debug mounts the volume agent, which is the template's: mount another volume, or none",
+		`{"name":"agent","mountPath":"/x"}`:      "the ephemeral container debug mounts the volume agent, which is the template's; mount another volume, or none",
 		`{"name":"agent","mountPath":"/shared"}`: "",
 		`{"name":"own","mountPath":"/x"}`:        "",
 	} {

@@ -51,10 +51,10 @@ func CheckRequired(t *templates.Template) error {
 		}
 		twice, err := required.Required(context.Background(), merge.State{Base: sample.Pod, Pod: once.Pod}, all, own)
 		if err != nil {
-			return fmt.Errorf("it fails for %s that already has it: %w", sample.Name, err)
+			return fmt.Errorf(failsAgain, sample.Name, err)
 		}
 		for _, d := range append(twice.Missing, twice.Differences...) {
-			return fmt.Errorf("it renders differently for %s that already has it: %s; a required template must render the same again, or no pod could be verified", sample.Name, d)
+			return fmt.Errorf(differsAgain, sample.Name, d)
 		}
 	}
 	return nil

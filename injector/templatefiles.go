@@ -49,8 +49,7 @@ func (c *call) checkFiles(pod map[string]any, turns []turn) error {
 	if total <= maxAnnotations {
 		return nil
 	}
-	return &fileError{template: largest, code: reason.TemplateTooExpensive, why: fmt.Sprintf(
-		"the pod's annotations would have %d bytes, and the API allows %d: the template's files take %d of them. Make the files smaller, or mount a ConfigMap", total, maxAnnotations, bytes)}
+	return &fileError{template: largest, code: reason.TemplateTooExpensive, why: fmt.Sprintf(tooManyBytes, total, maxAnnotations, bytes)}
 }
 
 // checkFilesOf compares a pod's annotations and volume with a template's files. In other places a pod's
@@ -60,8 +59,7 @@ func (c *call) checkFilesOf(template string, files *templates.Files, pod map[str
 	annotations := annotationsOf(pod)
 	for _, key := range slices.Sorted(maps.Keys(files.Texts)) {
 		if annotations[key] != files.Texts[key] {
-			return &fileError{template: template, code: reason.Conflict, why: fmt.Sprintf(
-				"the annotation %q of the pod differs from the template's file, which Pillion writes there for the sidecar. Remove the annotation from the pod%s", key, c.copyHint())}
+			return &fileError{template: template, code: reason.Conflict, why: fmt.Sprintf(annotationTaken, key, c.copyHint())}
 		}
 	}
 	name := files.Volume["name"]
@@ -72,8 +70,7 @@ func (c *call) checkFilesOf(template string, files *templates.Files, pod map[str
 			return nil
 		}
 	}
-	return &fileError{template: template, code: reason.Conflict, why: fmt.Sprintf(
-		"the pod has a volume %q of its own, a name that Pillion needs for the template's files. Remove the volume from the pod, or rename it%s", name, c.copyHint())}
+	return &fileError{template: template, code: reason.Conflict, why: fmt.Sprintf(volumeTaken, name, c.copyHint())}
 }
 
 // copyHint completes a message for a pod with a record, which may be a copy of another pod.
@@ -81,7 +78,7 @@ func (c *call) copyHint() string {
 	if annotationsOf(c.request.Pod)[v1alpha1.StatusKey] == nil {
 		return ""
 	}
-	return fmt.Sprintf("; if the pod is a copy of an injected pod, run pillion uninject, or remove the annotation %s", v1alpha1.StatusKey)
+	return copiedPod
 }
 
 func annotationsOf(pod map[string]any) map[string]any {

@@ -113,7 +113,7 @@ func TestFilesThatThePodCannotHoldRefuseItWithTheirSize(t *testing.T) {
 	})
 	out := injectOnce(t, set, askingPod(t, fmt.Sprintf(`"pillion.dev/inject":"side,small","text":%q`, strings.Repeat("x", 90_000))))
 	if out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.Contains(out.Message, "template side: the pod's annotations would have 270") ||
-		!strings.Contains(out.Message, "the API allows 262144: the template's files take 180") {
+		!strings.Contains(out.Message, "the API allows 262144; the template's files take 180") {
 		t.Errorf("allowed %v, %s", out.Allowed, out.Message)
 	}
 }

@@ -57,7 +57,7 @@ func (c *call) verifyUpdate() ([]TemplateOutcome, error) {
 		}
 		wrong := c.verifyNamed(e, changed, after)
 		if e.Template == nil && slices.ContainsFunc(entries, func(o templates.Entry) bool { return o.Name == e.Name }) {
-			wrong = append(wrong, fmt.Sprintf("it is required here, but no good version of it is known: %v", e.Err))
+			wrong = append(wrong, fmt.Sprintf(brokenRequired, e.Err))
 		}
 		if len(wrong) > 0 {
 			refusals = append(refusals, TemplateOutcome{Name: e.Name, Code: reason.RequiredMissing, Requested: true, Why: strings.Join(wrong, "; ")})
@@ -223,13 +223,11 @@ func (c *call) verifyEphemeral(changed []container) []TemplateOutcome {
 		var wrong []string
 		for _, one := range changed {
 			if target, _ := one.value["targetContainerName"].(string); own.Named(target) {
-				wrong = append(wrong, fmt.Sprintf("the ephemeral container %s targets the container %s; leave out targetContainerName, or target another container",
-					nameOf(one.value), target))
+				wrong = append(wrong, fmt.Sprintf(entersContainer, nameOf(one.value), target))
 			}
 			for _, m := range required.MountsOf(one.value) {
 				if own.Volume(m.Volume) && !verify.AllowsMount(m.Path) {
-					wrong = append(wrong, fmt.Sprintf("the ephemeral container %s mounts the volume %s, which is the template's: mount another volume, or none (spec.verify.allow.volumeMounts of the template can allow the path)",
-						nameOf(one.value), m.Volume))
+					wrong = append(wrong, fmt.Sprintf(mountsVolume, nameOf(one.value), m.Volume))
 				}
 			}
 		}
@@ -255,9 +253,9 @@ func (c *call) verifyNamed(e templates.Entry, changed []container, after require
 	if t.outcome.template != nil {
 		verify = t.outcome.template.Verify()
 	}
-	instead := "the template does not render it for the pod as it is now"
+	instead := notRendered
 	if t.fragment == nil && t.refuses {
-		instead = "the template fails for the pod as it is now (" + t.outcome.Why + ")"
+		instead = fmt.Sprintf(failsNow, t.outcome.Why)
 	}
 	var wrong []string
 	for _, one := range changed {
@@ -267,17 +265,17 @@ func (c *call) verifyNamed(e templates.Entry, changed []container, after require
 		}
 		want, rendered := t.fragment.Field("spec", one.list).Item("name=" + name).JSON().(map[string]any)
 		field, allowed := "image", verify.AllowsImage(fmt.Sprint(one.value["image"]))
-		accepts := "an image that the template's spec.verify.images allows"
+		accepts := allowedImage
 		if c.request.Subresource == "resize" {
-			field, allowed, accepts = "resources", verify.AllowsResources(), "others with spec.verify.allow.resources of the template"
+			field, allowed, accepts = "resources", verify.AllowsResources(), allowedAmount
 		}
 		typ := podschema.At("spec.containers[]").Child(field)
 		switch {
 		case allowed, rendered && podschema.Equal(typ, orEmpty(want[field]), orEmpty(one.value[field])):
 		case rendered:
-			wrong = append(wrong, fmt.Sprintf("the container %s would have the %s %s; must be %s, as the template renders it, or %s", name, field, podschema.Show(one.value[field]), podschema.Show(want[field]), accepts))
+			wrong = append(wrong, fmt.Sprintf(otherValue, name, field, podschema.Show(one.value[field]), podschema.Show(want[field]), accepts))
 		default:
-			wrong = append(wrong, fmt.Sprintf("the container %s would have the %s %s; %s, so it may have only %s; or create a new pod", name, field, podschema.Show(one.value[field]), instead, accepts))
+			wrong = append(wrong, fmt.Sprintf(notAllowedValue, name, field, podschema.Show(one.value[field]), instead, accepts))
 		}
 	}
 	return wrong

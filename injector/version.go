@@ -47,10 +47,10 @@ func (c *call) version(stable templates.Entry, pod map[string]any) versionChoice
 	for _, canary := range canaries {
 		selected := canary.Selects(ns.Labels, labels, share)
 		if needsShare && workload.Name == "" && v.warning == "" {
-			v.warning = fmt.Sprintf("template %s: cannot tell whether the pod gets the canary %s: its share is chosen by the name of the workload, and the pod has neither a name nor an owner", stable.Name, canary.Name)
+			v.warning = fmt.Sprintf(unknownCanary, stable.Name, canary.Name)
 		}
 		if c.request.Explain {
-			position := fmt.Sprintf("%s has the place %d of 100", workload, owner.Share(ns.Name, workload))
+			position := fmt.Sprintf(canaryPlace, workload, owner.Share(ns.Name, workload))
 			v.steps = append(v.steps, canaryStep(canary, ns, labels, position, selected))
 		}
 		if selected {
@@ -66,20 +66,20 @@ func canaryStep(c templates.Canary, ns templates.Namespace, labels map[string]st
 	step := policy.Step{Template: c.Of, Rule: "canary " + c.Name, Result: "not selected"}
 	switch {
 	case c.Version == nil:
-		step.Input, step.Result = "it cannot be used: "+c.Unusable.Error(), "selects nobody"
+		step.Input, step.Result = fmt.Sprintf(canaryUnusable, c.Unusable), "selects nobody"
 		return step
 	case !c.InForce():
-		step.Input, step.Result = "it is suspended (spec.suspend)", "selects nobody"
+		step.Input, step.Result = canarySuspended, "selects nobody"
 		return step
 	}
-	step.Input = fmt.Sprintf("%s, and the share is %d %%", position, c.Percent())
+	step.Input = fmt.Sprintf(canaryShare, position, c.Percent())
 	if !c.MatchesNamespace(ns.Labels) {
-		step.Input = "its namespaceSelector does not select the namespace"
+		step.Input = otherNamespaces
 	} else if !c.MatchesPod(labels) {
-		step.Input = "its podSelector does not select the pod"
+		step.Input = otherPods
 	}
 	if selected {
-		step.Result = "selected: version " + c.Version.Hash() + " in place of the stable one"
+		step.Result = fmt.Sprintf(canarySelected, c.Version.Hash())
 	}
 	return step
 }

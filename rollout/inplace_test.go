@@ -311,7 +311,7 @@ func TestAPodIsNotChangedInPlaceAndTheReasonSaysWhy(t *testing.T) {
 		}, want: "it has no sidecar yet, and a running pod takes no other containers"},
 		"a record that cannot be read": {after: func(*shipper) {}, change: func(pod map[string]any) {
 			pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = `{"v":2}`
-		}, want: "its record cannot be read: annotation pillion.dev/status: version 2, this build knows 1"},
+		}, want: "its record cannot be read: annotation pillion.dev/status: its version is 2; this build reads version 1"},
 	} {
 		after := first
 		test.after(&after)

@@ -34,7 +34,7 @@ var mistakes = []struct {
 	{"required that keeps the pod's", "inject: {}\nmatch: {}\nrequired: true\nonConflict: KeepPod", 4, "spec.onConflict", "must be Deny or Overwrite"},
 	{"required that keeps the pod's on one node", "match: {}\nrequired: true\ninject: {spec: {$onConflict: KeepPod}}", 3, "spec.inject.spec.$onConflict", "must be Deny or Overwrite"},
 	{"required that is skipped when it fails", "inject: {}\nmatch: {}\nrequired: true\nonError: Skip", 4, "spec.onError", "must be Deny"},
-	{"required with a required parameter that nobody may set", "inject: {}\nmatch: {}\nrequired: true\nparameters: [{name: a, type: string, required: true}]", 4, "spec.parameters[0].setBy", "nobody may set"},
+	{"required with a required parameter that nobody may set", "inject: {}\nmatch: {}\nrequired: true\nparameters: [{name: a, type: string, required: true}]", 4, "spec.parameters[0].setBy", "lets nobody set"},
 	{"required with a computed name", "match: {}\nrequired: true\ninject:\n  spec:\n    initContainers:\n    - name: a-${pod.metadata.namespace}\n      image: a", 6, "spec.inject.spec.initContainers[0].name", "write the name as plain text"},
 	{"required with repeated containers", "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - $for: x in ['a']\n      name: a\n      image: a", 6, "spec.inject.spec.containers[0].$for", "write out each container"},
 	{"required with computed containers", "match: {}\nrequired: true\ninject:\n  spec:\n    containers: \"${[{'name': 'a', 'image': 'a'}]}\"", 5, "spec.inject.spec.containers", "write out each container"},
@@ -67,7 +67,7 @@ var mistakes = []struct {
 	{"$unset of a reserved annotation", "inject:\n  metadata:\n    annotations: {$unset: [pillion.dev/inject]}", 3, "spec.inject.metadata.annotations", "reserved"},
 	{"$unset", "inject:\n  spec:\n    containers:\n    - {$unset: [imag], name: a}", 4, `spec.inject.spec.containers[0].$unset`, "did you mean image?"},
 	{"$unset of a field that is set, too", "inject:\n  spec:\n    hostname: a\n    $unset: [hostPID, hostname]", 4, `spec.inject.spec.$unset`, "removes hostname, which this object also sets"},
-	{"$unset in a variable", "inject:\n  spec:\n    containers:\n    - name: a\n      env: [{name: A, $unset: [value]}]", 5, `spec.inject.spec.containers[0].env[0].$unset`, "cannot be used inside an atomic value"},
+	{"$unset in a variable", "inject:\n  spec:\n    containers:\n    - name: a\n      env: [{name: A, $unset: [value]}]", 5, `spec.inject.spec.containers[0].env[0].$unset`, "cannot be used inside what the API treats as one value"},
 	{"$unset of an expression", "inject:\n  metadata:\n    labels: {$unset: [\"${values.a}\"]}", 3, `spec.inject.metadata.labels.$unset`, "must be a list of names"},
 	{"$patch of all containers", "inject:\n  spec:\n    containers:\n    - $patch: replace\n    - {name: a, image: a}", 4, `spec.inject.spec.containers[0].$patch`, "what no template may remove: spec.containers"},
 	{"$patch of a container without an image", "inject:\n  spec:\n    containers:\n    - {name: a, $patch: replace}", 4, `spec.inject.spec.containers[0].$patch`, "give the item an image"},
@@ -167,7 +167,7 @@ var mistakes = []struct {
 	{"a default above its maximum", "parameters: [{name: a, type: quantity, maximum: 1Mi, default: 1Gi}]\ninject: {}", 1, "spec.parameters[0].default", "at most 1Mi"},
 	{"a default that YAML has changed", "parameters: [{name: a, type: string, default: 1.10}]\ninject: {}", 1, "spec.parameters[0].default", "quote it"},
 	{"an unknown level", "parameters: [{name: a, type: string, setBy: [Team]}]\ninject: {}", 1, "spec.parameters[0].setBy[0]", "must be Namespace or Pod"},
-	{"parameters of one annotation", "parameters:\n- {name: caURL, type: string}\n- {name: caUrl, type: string}\ninject: {}", 3, "spec.parameters[1].name", "t.pillion.dev/ca-url is already that of the parameter caURL"},
+	{"parameters of one annotation", "parameters:\n- {name: caURL, type: string}\n- {name: caUrl, type: string}\ninject: {}", 3, "spec.parameters[1].name", "gives the annotation t.pillion.dev/ca-url, which the parameter caURL already has; use another name"},
 }
 
 func TestRequiredTemplatesExtendContainersOfComputedNames(t *testing.T) {

@@ -30,13 +30,13 @@ func TestATenantsTemplateIsBoundedBeforeItIsCompiled(t *testing.T) {
 		return `{"variables":[{"name":"v","expression":` + quote(expr) + `}],` + inject + `}`
 	}
 	macros := "[" + strings.Repeat("[].map(a,a),", 1200) + "1]"
-	const size, computed, long = "instructions; a template of a namespace may have one of 250", "is not a literal text", "bytes; a template of a namespace may have one of 256"
+	const size, computed, long = "instructions; at most 250 are allowed in a template of a namespace", "is not a literal text", "bytes; at most 256 are allowed in a template of a namespace"
 	for name, c := range map[string]struct{ spec, field, want string }{
 		"a pattern":             {parameter(`"pattern":"a{1000}b{1000}"`), "spec.parameters[0].pattern", size},
 		"nested":                {parameter(`"pattern":"((a{10}b){10}c){10}"`), "spec.parameters[0].pattern", size},
 		"a long pattern":        {parameter(`"pattern":"` + strings.Repeat("[ab]", 300) + `"`), "spec.parameters[0].pattern", long},
 		"the pattern of items":  {`{"parameters":[{"name":"p","type":"list","items":{"type":"string","pattern":"a{1000}b{1000}"}}],` + inject + `}`, "spec.parameters[0].items.pattern", size},
-		"eleven together":       {`{"parameters":[{"name":"p","type":"string","pattern":"a"}],"variables":[{"name":"v","expression":"` + strings.Repeat("'x'.matches('a') || ", 9) + `matches('x', 'b')"}],` + inject + `}`, "spec.variables[0].expression", "one regular expression too many: a template of a namespace may have 10"},
+		"eleven together":       {`{"parameters":[{"name":"p","type":"string","pattern":"a"}],"variables":[{"name":"v","expression":"` + strings.Repeat("'x'.matches('a') || ", 9) + `matches('x', 'b')"}],` + inject + `}`, "spec.variables[0].expression", "one regular expression too many; at most 10 are allowed in a template of a namespace"},
 		"matches":               {variable("'x'.matches('a{1000}b{1000}')"), "spec.variables[0].expression", size},
 		"matches as a function": {variable("matches('x', 'a{1000}b{1000}')"), "spec.variables[0].expression", size},
 		"find":                  {variable("'x'.find('a{1000}b{1000}')"), "spec.variables[0].expression", size},

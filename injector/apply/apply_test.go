@@ -159,7 +159,7 @@ func TestMetadataThatAreAbsentNullOrEmptyComeBack(t *testing.T) {
 	for _, metadata := range []string{"7", "[]", "{labels: 7}", "{annotations: []}"} {
 		_, err := call(t, fragmenttest.Decode(t, "{metadata: "+metadata+", spec: {containers: []}}"), "spec: {hostname: h}")
 		var malformed *merge.PodError
-		if !errors.As(err, &malformed) {
+		if !errors.As(err, &malformed) || !strings.HasPrefix(err.Error(), "the pod is malformed at metadata") {
 			t.Errorf("%s: %v", metadata, err)
 		}
 	}

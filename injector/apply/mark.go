@@ -110,5 +110,5 @@ func (a *run) mark(metadata map[string]any, section string, at *location, wanted
 }
 
 func malformed(path string, got any) error {
-	return &merge.PodError{Path: path, Err: fmt.Errorf("an object is expected, not %s", podschema.Show(got))}
+	return &merge.PodError{Path: path, Err: fmt.Errorf("it is %s; an object is expected", podschema.Show(got))}
 }

@@ -93,25 +93,24 @@ func (m *merger) listFor(list string, it fragment.Item, at place) (string, error
 // nameTaken reports a conflict for a sidecar with the name of another kind of container. Overwrite does not
 // help, because it would remove a container.
 func (m *merger) nameTaken(list, there string, it fragment.Item, at place) {
-	const hint = "names are unique among init, app and ephemeral containers"
 	here, other := at.field(list).item(it.Key).with(it.Node), at.field(there).item(it.Key)
 	stands := other.path.Readable()
 	if by := other.wrote(); by != "" {
-		m.disagree(here, by, stands, it.JSON(), hint)
+		m.disagree(here, by, stands, it.JSON(), hintNames)
 		return
 	}
 	policy := here.policy
 	if policy == directive.Overwrite || m.template.Required {
 		policy = directive.Deny
 	}
-	m.overrules(here, policy, stands, it.JSON(), hint)
+	m.overrules(here, policy, stands, it.JSON(), hintNames)
 }
 
 // nothingToExtend returns an error that lists the pod's containers.
 func (m *merger) nothingToExtend(list string, it fragment.Item, at place) (string, error) {
 	for _, in := range []string{"containers", "initContainers"} {
 		if w := at.field(in).item(it.Key).writers; w != nil && w.deleted {
-			m.disagree(at.field(in).item(it.Key), w.by, nil, it.JSON(), "that template deletes it")
+			m.disagree(at.field(in).item(it.Key), w.by, nil, it.JSON(), hintDeletes)
 			return "", nil
 		}
 	}
@@ -132,7 +131,7 @@ func (m *merger) nothingToExtend(list string, it fragment.Item, at place) (strin
 		there[most] = "…"
 	}
 	at = at.field(list).item(it.Key)
-	return "", &FragmentError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf("%w; it has %s", ErrNothingToExtend, strings.Join(there, ", "))}
+	return "", &FragmentError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf(containersHave, ErrNothingToExtend, strings.Join(there, ", "))}
 }
 
 // container merges an item into the container of its name. It merges an extension's fields. A sidecar is one

@@ -77,7 +77,7 @@ func (m *merger) separatesOtherwise(at place, now any, texts []directive.Join) b
 	}
 	for _, text := range texts {
 		if text.Separator != at.writers.separator {
-			m.disagree(at, at.writers.by, now, text.Text, "the two join their texts with different separators")
+			m.disagree(at, at.writers.by, now, text.Text, hintSeparators)
 			return true
 		}
 	}
@@ -90,7 +90,7 @@ func (m *merger) addsToWhole(at place, now any, text string) bool {
 	if !m.template.Required || at.writers == nil || !at.writers.required || at.writers.separator != "" {
 		return false
 	}
-	m.disagree(at, at.writers.by, now, text, "that template sets the whole text")
+	m.disagree(at, at.writers.by, now, text, hintWholeText)
 	return true
 }
 
@@ -124,7 +124,7 @@ func (m *merger) joinField(t *podschema.Type, f *fields, n fragment.Field, at pl
 	}
 	now, there := f.now[n.Name], f.now[n.Name] != nil
 	if w := at.writers; !there && w != nil && w.deleted {
-		m.disagree(at, w.by, nil, n.Join.Text, "that template deletes it")
+		m.disagree(at, w.by, nil, n.Join.Text, hintDeletes)
 		return nil
 	}
 	value, isText := now.(string)
@@ -175,7 +175,7 @@ func (l *list) joined(it fragment.Item, texts []directive.Join) fragment.Item {
 func (l *list) join(i int, texts []directive.Join, at place) error {
 	item := podschema.ObjectOf(l.now[i])
 	if item["valueFrom"] != nil {
-		l.disagree(at, at.wrote(), item, texts[0].Text, "the variable has a source, and no text can be joined to it; set a variable of another name, and name both where it is used")
+		l.disagree(at, at.wrote(), item, texts[0].Text, hintSource)
 		return nil
 	}
 	value, isText := item["value"].(string)

@@ -118,7 +118,7 @@ func (l *list) removeItems(items []fragment.Item) {
 		at = at.ordering()
 		other := at.needed()
 		if other != "" {
-			l.disagree(at, other, l.now[i], nil, "that template needs it")
+			l.disagree(at, other, l.now[i], nil, hintNeeds)
 		}
 		if other != "" || !l.overrules(at, at.policy, l.now[i], nil, "") {
 			delete(going, key)
@@ -203,7 +203,7 @@ func (l *list) insert(items []fragment.Item) {
 	for _, it := range items {
 		at := l.at.item(it.Key)
 		if w := at.writers; w != nil && w.deleted {
-			l.disagree(at, w.by, nil, it.JSON(), "that template deletes it")
+			l.disagree(at, w.by, nil, it.JSON(), hintDeletes)
 			continue
 		}
 		value := it.JSON()
@@ -234,7 +234,7 @@ func (l *list) insert(items []fragment.Item) {
 		if it.Position.Kind == directive.After {
 			side = "after"
 		}
-		l.warn(l.at.item(it.Key), fmt.Sprintf("the pod has no %s to put it %s, so it is placed as without $position", podschema.Clip(it.Position.Anchor), side))
+		l.warn(l.at.item(it.Key), fmt.Sprintf(noAnchor, podschema.Clip(it.Position.Anchor), side))
 	}
 }
 

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -134,7 +133,7 @@ func Merge(ctx context.Context, s State, f *fragment.Node, t Template) (Result, 
 func (m *merger) respectReplaced(w *Writers) {
 	for _, one := range m.result.Writes {
 		if other := w.replaces(one.Path); other != "" && one.Effect != Same {
-			m.disagree(place{path: one.Path}, other, nil, one.Value, "that template replaces the whole of it")
+			m.disagree(place{path: one.Path}, other, nil, one.Value, hintReplaces)
 			return
 		}
 	}
@@ -222,11 +221,11 @@ var specPath = (*podschema.Path)(nil).Field("spec")
 func (m *merger) checkFragment(f *fragment.Node) error {
 	spec := f.Field("spec")
 	if alias, name := spec.Field("serviceAccount"), spec.Field("serviceAccountName"); alias != nil && name != nil && alias.Value != name.Value {
-		return m.fault(specPath.Field("serviceAccount"), "it is the old name of serviceAccountName, and %s is not %s", podschema.Show(alias.Value), podschema.Show(name.Value))
+		return m.fault(specPath.Field("serviceAccount"), twoAccounts, podschema.Show(alias.Value), podschema.Show(name.Value))
 	}
 	for _, u := range f.Field("spec", "containers").List() {
 		if v := f.Field("spec", "initContainers").Item(u.Key); v != nil && !u.IsSidecar() && !v.IsSidecar() {
-			return m.fault(specPath.Field("initContainers").Key(u.Key), "it has no image, and neither has the item of that name in containers; write only one of them: it extends the container of its name in either list")
+			return m.fault(specPath.Field("initContainers").Key(u.Key), twoExtensions)
 		}
 	}
 	return nil
@@ -240,10 +239,6 @@ type FragmentError struct {
 	Err      error
 }
 
-func (e *FragmentError) Error() string {
-	return fmt.Sprintf("merging template %s: at %s: %v", e.Template, e.Path, e.Err)
-}
-
 func (e *FragmentError) Unwrap() error { return e.Err }
 
 // PodError reports that the pod has a value of the wrong shape at a place that a template changes. The API
@@ -254,22 +249,14 @@ type PodError struct {
 	Err      error
 }
 
-func (e *PodError) Error() string {
-	return fmt.Sprintf("merging template %s: the pod is malformed at %s: %v", e.Template, e.Path, e.Err)
-}
-
 func (e *PodError) Unwrap() error { return e.Err }
-
-// ErrNothingToExtend is the error inside a [FragmentError] when a template extends a container that
-// the pod does not have.
-var ErrNothingToExtend = errors.New("it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers")
 
 func (m *merger) fault(at *podschema.Path, format string, args ...any) error {
 	return &FragmentError{Template: m.template.Name, Path: at.Readable(), Err: fmt.Errorf(format, args...)}
 }
 
 func (m *merger) malformed(at place, want string, got any) error {
-	return &PodError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf("%s is expected, not %s", want, podschema.Show(got))}
+	return &PodError{Template: m.template.Name, Path: at.path.Readable(), Err: fmt.Errorf(wrongKind, podschema.Show(got), want)}
 }
 
 func sorted[V any](m map[string]V) []string {

@@ -176,7 +176,7 @@ func (m *merger) addValue(t, ft *podschema.Type, f *fields, n fragment.Field, at
 	case w == nil || w.by == "":
 		m.writeField(f, at, ft, Added, value)
 	case w.deleted:
-		m.disagree(at, w.by, nil, value, "that template deletes it")
+		m.disagree(at, w.by, nil, value, hintDeletes)
 	default:
 		m.disagree(at, w.by, w.value, value, "")
 	}
@@ -206,9 +206,9 @@ func (m *merger) replaceField(t, ft *podschema.Type, f *fields, n fragment.Field
 	case f.now[n.Name] != nil:
 		m.value(t, ft, f, n, at)
 	case w != nil && w.deleted:
-		m.disagree(at, w.by, nil, n.JSON(), "that template deletes it")
+		m.disagree(at, w.by, nil, n.JSON(), hintDeletes)
 	case w.deletes(n.Node) != "":
-		m.disagree(at, w.deletes(n.Node), nil, n.JSON(), "that template deletes a part of it")
+		m.disagree(at, w.deletes(n.Node), nil, n.JSON(), hintDeletesIn)
 	case n.Adds() || n.Kind == fragment.List:
 		m.writeField(f, at, ft, Added, n.JSON())
 	}
@@ -226,7 +226,7 @@ func (m *merger) removeField(t *podschema.Type, f *fields, name string, at place
 		return
 	}
 	if other := at.needed(); other != "" {
-		m.disagree(at, other, now, nil, "that template needs it")
+		m.disagree(at, other, now, nil, hintNeeds)
 		return
 	}
 	if m.countsAsUnset(t, name, now, f.now, at) || !m.overrules(at, at.policy, now, nil, "") {
@@ -295,12 +295,11 @@ func (m *merger) union(t *podschema.Type, f *fields, n *fragment.Node, at place)
 // makeRoom removes a field of a union in favour of another one, to which the template gives value. It reports
 // false if the pod's field stays.
 func (m *merger) makeRoom(t *podschema.Type, f *fields, value any, here, there place) bool {
-	const onlyOne = "only one of them can be set"
 	name := there.path.Name()
 	stands := map[string]any{name: f.now[name]}
 	switch other := there.needed(); {
 	case other != "":
-		m.disagree(here, other, stands, value, onlyOne)
+		m.disagree(here, other, stands, value, hintUnion)
 		return false
 	case here.author:
 		m.retain(here, KeptByOverridable, stands, value)
@@ -310,7 +309,7 @@ func (m *merger) makeRoom(t *podschema.Type, f *fields, value any, here, there p
 	if m.template.Required && !here.ordered {
 		policy = directive.Deny
 	}
-	if !m.overrules(here, policy, stands, value, onlyOne) {
+	if !m.overrules(here, policy, stands, value, hintUnion) {
 		return false
 	}
 	m.write(Write{Path: there.path, Type: t.Child(name), Effect: Removed, Was: f.now[name], Had: true})

@@ -1,7 +1,6 @@
 package merge
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -19,25 +18,6 @@ type Conflict struct {
 	Stands, Wants any
 	// Hint explains the conflict if the two values alone do not.
 	Hint string
-}
-
-func (e *Conflict) Error() string {
-	whose := "the pod has"
-	if e.Other != "" {
-		whose = "template " + e.Other + " has"
-	}
-	hint := ""
-	if e.Hint != "" {
-		hint = " (" + e.Hint + ")"
-	}
-	return fmt.Sprintf("template %s conflicts at %s: %s %s, the template sets %s%s", e.Template, e.Path.Readable(), whose, shown(e.Stands), shown(e.Wants), hint)
-}
-
-func shown(v any) string {
-	if v == nil {
-		return "nothing there"
-	}
-	return podschema.Show(v)
 }
 
 // KeptBy is the rule by which the pod's own value wins.
@@ -64,28 +44,11 @@ type PodValue struct {
 	Has, Wants any
 }
 
-// Warning returns the warning for the pod's author. It returns "" if the template explicitly lets the pod's
-// value win.
-func (k PodValue) Warning() string {
-	text := "the pod's value is used, not the template's"
-	switch list := k.Path.Parent(); {
-	case k.Why == KeptByOverridable, k.Why == KeptByNode:
-		return ""
-	case list != nil && list.Name() == "volumeMounts" && podschema.ObjectOf(k.Has)["name"] != podschema.ObjectOf(k.Wants)["name"]:
-		text = "the app already mounts this path, so a sidecar will not see its files"
-	}
-	return Warning{Template: k.Template, Path: k.Path, Text: text}.String()
-}
-
 // Warning is a sentence about one place.
 type Warning struct {
 	Template string
 	Path     *podschema.Path
 	Text     string
-}
-
-func (w Warning) String() string {
-	return fmt.Sprintf("template %s: %s: %s", w.Template, w.Path.Readable(), w.Text)
 }
 
 func (m *merger) warn(at place, text string) {
@@ -149,7 +112,7 @@ func (m *merger) settle(s meeting) (put bool) {
 	}
 	if policy == directive.Overwrite {
 		if other := at.writers.inside(); other != "" {
-			m.disagree(at, other, s.now, s.want, "that template extends it, and would lose its additions")
+			m.disagree(at, other, s.now, s.want, hintExtends)
 			return false
 		}
 	}
@@ -176,7 +139,7 @@ func (m *merger) overrules(at place, policy string, stands, wants any, hint stri
 		// A directive at the node is explicit. onConflict of the whole template may reach values that its
 		// author did not think of.
 		if !at.explicit {
-			m.warn(at, "the template's value replaces the pod's")
+			m.warn(at, templateReplaces)
 		}
 		return true
 	case directive.KeepPod, byRule:

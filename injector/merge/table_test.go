@@ -191,7 +191,7 @@ func TestAConflictNamesTheTemplateThePlaceAndBothValues(t *testing.T) {
 		{web("", ", dnsPolicy: None"), "spec: {dnsPolicy: Default}", `template a conflicts at spec.dnsPolicy: the pod has "None", the template sets "Default"`},
 		{web("", ""), "spec: {initContainers: [{name: web, image: 'log:1'}]}", `template a conflicts at spec.initContainers[name=web]: the pod has "spec.containers[name=web]", the template sets {"image":"log:1","name":"web"} (names are unique among init, app and ephemeral containers)`},
 		{web("", ", runtimeClassName: x"), "spec: {$onConflict: Deny, $unset: [runtimeClassName]}", `template a conflicts at spec.runtimeClassName: the pod has "x", the template sets nothing there`},
-		{web(", env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]", ""), extend("env: [{name: A, $append: ',', value: x}]"), `template a conflicts at spec.containers[name=web].env[name=A]: the pod has {"name":"A","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}, the template sets "x" (the variable has a source, and no text can be joined to it; set a variable of another name, and name both where it is used)`},
+		{web(", env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]", ""), extend("env: [{name: A, $append: ',', value: x}]"), `template a conflicts at spec.containers[name=web].env[name=A]: the pod has {"name":"A","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}, the template sets "x" (the variable has valueFrom, so no text can be joined to it; set a variable of another name, and name both where it is used)`},
 	} {
 		if _, err := mergeAll(t, fragmenttest.Decode(t, c.pod), named(c.fragment)); err == nil || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)
@@ -204,14 +204,14 @@ func TestWhatFitsNoPodIsTheTemplatesFaultAndWhatIsMalformedThePods(t *testing.T)
 		pod, fragment, want string
 		pods                bool
 	}{
-		{web("", ""), "spec: {serviceAccount: a, serviceAccountName: b}", `merging template a: at spec.serviceAccount: it is the old name of serviceAccountName, and "a" is not "b"`, false},
-		{web("", ""), "spec: {containers: [{name: x, args: [a]}], initContainers: [{name: x, args: [a]}]}", "neither has the item of that name in containers; write only one of them: it extends the container of its name in either list", false},
-		{web("", ", initContainers: [{name: own, image: i}]"), "spec: {containers: [{name: gone, args: [a]}]}", `at spec.containers[name=gone]: it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers; it has "web", "own" (init)`, false},
-		{"spec: []", "spec: {hostname: x}", "the pod is malformed at spec: an object is expected, not []", true},
-		{"spec: {containers: {}}", "spec: {containers: [{name: s, image: s}]}", "the pod is malformed at spec.containers: a list is expected, not {}", true},
+		{web("", ""), "spec: {serviceAccount: a, serviceAccountName: b}", `merging template a: at spec.serviceAccount: it is the old name of serviceAccountName, so the two must be equal; they are "a" and "b"`, false},
+		{web("", ""), "spec: {containers: [{name: x, args: [a]}], initContainers: [{name: x, args: [a]}]}", "neither has the item of that name in containers; use one of the two: it extends the container of its name in either list", false},
+		{web("", ", initContainers: [{name: own, image: i}]"), "spec: {containers: [{name: gone, args: [a]}]}", `at spec.containers[name=gone]: it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers; the pod has "web", "own" (init)`, false},
+		{"spec: []", "spec: {hostname: x}", "the pod is malformed at spec: it is []; an object is expected", true},
+		{"spec: {containers: {}}", "spec: {containers: [{name: s, image: s}]}", "the pod is malformed at spec.containers: it is {}; a list is expected", true},
 		{web(", env: [7]", ""), extend("env: [{name: A, value: x}]"), "", true},
-		{web(", securityContext: 7", ""), extend("securityContext: {runAsUser: 1}"), "the pod is malformed at spec.containers[name=web].securityContext: an object is expected, not 7", true},
-		{"metadata: {annotations: {a: 7}}\nspec: {}", "metadata: {annotations: {a: {$append: ',', value: x}}}", "the pod is malformed at metadata.annotations.a: text is expected, not 7", true},
+		{web(", securityContext: 7", ""), extend("securityContext: {runAsUser: 1}"), "the pod is malformed at spec.containers[name=web].securityContext: it is 7; an object is expected", true},
+		{"metadata: {annotations: {a: 7}}\nspec: {}", "metadata: {annotations: {a: {$append: ',', value: x}}}", "the pod is malformed at metadata.annotations.a: it is 7; text is expected", true},
 	} {
 		_, err := mergeAll(t, fragmenttest.Decode(t, c.pod), named(c.fragment))
 		var fault *merge.FragmentError

@@ -35,11 +35,6 @@ const (
 	Relative
 )
 
-// String describes the request of an annotation of this mode, for people.
-func (m Mode) String() string {
-	return [...]string{"nothing", "the defaults", "nothing but what is required", "these templates", "changes to the namespace's outcome"}[m]
-}
-
 // Annotation is a parsed inject annotation.
 type Annotation struct {
 	Mode Mode
@@ -68,7 +63,7 @@ func ParseAnnotation(value string, present bool, level Level) (Annotation, error
 	}
 	switch strings.TrimSpace(value) {
 	case "":
-		return Annotation{}, fmt.Errorf("must not be empty; %s", allowed(level))
+		return Annotation{}, fmt.Errorf(emptyValue, allowed(level))
 	case "true":
 		return Annotation{Mode: Default}, nil
 	case "false":
@@ -76,7 +71,7 @@ func ParseAnnotation(value string, present bool, level Level) (Annotation, error
 	}
 	items := strings.Split(value, ",")
 	if len(items) > maxNames {
-		return Annotation{}, fmt.Errorf("it lists %d names, at most %d are allowed", len(items), maxNames)
+		return Annotation{}, fmt.Errorf(tooManyNames, len(items), maxNames)
 	}
 	var ask Annotation
 	for _, item := range items {
@@ -86,7 +81,7 @@ func ParseAnnotation(value string, present bool, level Level) (Annotation, error
 	}
 	for _, name := range ask.Plus {
 		if slices.Contains(ask.Minus, name) {
-			return Annotation{}, fmt.Errorf("it both adds and removes %q", name)
+			return Annotation{}, fmt.Errorf(addedAndRemoved, name)
 		}
 	}
 	return ask, nil
@@ -101,16 +96,16 @@ func (a *Annotation) add(item string, level Level) error {
 		mode, name, list = Relative, item[1:], &a.Minus
 	}
 	if mode == Relative && level == Namespace {
-		return fmt.Errorf("%s is relative, which only a pod's annotation may be; %s", show.Value(item), allowed(level))
+		return fmt.Errorf(relativeItem, show.Value(item), allowed(level))
 	}
 	if name == "true" || name == "false" {
-		return fmt.Errorf("%q cannot be part of a list; %s", name, allowed(level))
+		return fmt.Errorf(wordInList, name, allowed(level))
 	}
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-		return fmt.Errorf("%s is not a template name (a DNS label); %s%s", show.Value(item), allowed(level), didYouMean(item))
+		return fmt.Errorf(notAName, show.Value(item), allowed(level), didYouMean(item))
 	}
 	if a.Mode != Absent && a.Mode != mode {
-		return fmt.Errorf("it mixes names with +names and -names; %s", allowed(level))
+		return fmt.Errorf(mixedNames, allowed(level))
 	}
 	a.Mode = mode
 	if !slices.Contains(*list, name) {
@@ -127,18 +122,3 @@ var meant = map[string]string{
 
 // wordMeant returns "true" or "false" for a word that people write for it, and "" for any other.
 func wordMeant(name string) string { return meant[strings.ToLower(strings.Trim(name, "\"'"))] }
-
-// didYouMean completes a message about a text that is no template's name.
-func didYouMean(text string) string {
-	if word := wordMeant(text); word != "" {
-		return fmt.Sprintf("; did you mean %q?", word)
-	}
-	return ""
-}
-
-func allowed(level Level) string {
-	if level == Namespace {
-		return `allowed are "true", "false" or template names separated by commas`
-	}
-	return `allowed are "true", "false", template names separated by commas, or changes to the namespace's list such as "+vault,-fluent-bit"`
-}

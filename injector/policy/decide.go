@@ -185,18 +185,18 @@ func (d *decider) ofRequest() (rule, ignored) {
 	_, mirror := r.PodAnnotations[mirrorAnnotation]
 	switch {
 	case r.Operation != "CREATE" || r.Subresource != "":
-		return rule{reason.NotAPodCreation, "operation " + r.Operation + " on " + strings.TrimSuffix("pods/"+r.Subresource, "/")}, ignoresAll
+		return rule{reason.NotAPodCreation, fmt.Sprintf(otherOperation, r.Operation, strings.TrimSuffix("pods/"+r.Subresource, "/"))}, ignoresAll
 	case r.Namespace.Excluded:
-		return rule{reason.NamespaceExcluded, fmt.Sprintf("namespace %q is excluded by the cluster's admin", r.Namespace.Name)}, ignoresAll
+		return rule{reason.NamespaceExcluded, fmt.Sprintf(excludedNamespace, r.Namespace.Name)}, ignoresAll
 	case r.Namespace.Disabled:
-		return rule{reason.NamespaceDisabled, fmt.Sprintf("namespace %q is switched off by its label %s=disabled", r.Namespace.Name, v1alpha1.InjectionLabel)}, ignoresAll
+		return rule{reason.NamespaceDisabled, fmt.Sprintf(disabledNamespace, r.Namespace.Name)}, ignoresAll
 	case !mirror:
 		return rule{}, ignoresNothing
 	case r.FromNode || !slices.ContainsFunc(d.templates, func(t Template) bool { return t.Required }):
-		return rule{reason.MirrorPod, "the pod mirrors a static pod of a node (" + mirrorAnnotation + "), which cannot be changed"}, ignoresAll
+		return rule{reason.MirrorPod, mirrorPod}, ignoresAll
 	}
 	// No node sent the pod, so it mirrors nothing. The annotation alone must not exclude required templates.
-	return rule{reason.MirrorPod, "the pod claims to mirror a static pod of a node (" + mirrorAnnotation + "), but no node sent it: only required templates are injected"}, ignoresAnnotations
+	return rule{reason.MirrorPod, forgedMirrorPod}, ignoresAnnotations
 }
 
 // readAnnotations parses the annotations of the pod and its namespace. It ignores the namespace's annotation if
@@ -208,20 +208,20 @@ func (d *decider) readAnnotations() {
 	switch {
 	case d.ignores != ignoresNothing:
 		if podErr != nil || nsErr != nil && !speaks || pod.requestsAny() || pod.Mode != Out && ns.requestsAny() {
-			d.result.Warnings = append(d.result.Warnings, d.off.code.Warning(fmt.Sprintf("nothing is injected, whatever %s says: %s", v1alpha1.InjectKey, d.off.why)))
+			d.result.Warnings = append(d.result.Warnings, d.off.code.Warning(fmt.Sprintf(nothingInjected, d.off.why)))
 		}
 	case podErr != nil:
-		d.refuse(Pod, podErr)
+		d.refuse(podErr)
 	case nsErr != nil && !speaks:
-		d.refuse(Namespace, nsErr)
+		d.refuse(nsErr)
 	case pod.Mode == Out:
-		d.pod, d.off = pod, rule{reason.PodOptedOut, "the pod says " + v1alpha1.InjectKey + `: "false"`}
+		d.pod, d.off = pod, rule{reason.PodOptedOut, podOptedOut}
 	case pod.Mode == Default && ns.Mode != Names:
 		d.namespace = pod
 	default:
 		d.pod, d.namespace = pod, ns
 		if ns.Mode == Out && pod.Mode != Names {
-			d.off = rule{reason.NamespaceOptedOut, fmt.Sprintf("namespace %q says %s: \"false\"", d.request.Namespace.Name, v1alpha1.InjectKey)}
+			d.off = rule{reason.NamespaceOptedOut, fmt.Sprintf(namespaceOptedOut, d.request.Namespace.Name)}
 		}
 	}
 }
@@ -229,26 +229,23 @@ func (d *decider) readAnnotations() {
 func (d *decider) parseAnnotation(annotations map[string]string, level Level) (Annotation, error) {
 	value, present := annotations[v1alpha1.InjectKey]
 	ask, err := ParseAnnotation(value, present, level)
-	input, result := "no annotation "+v1alpha1.InjectKey, ask.Mode.String()
+	input, result := noAnnotation, ask.Mode.String()
 	if present {
-		input = fmt.Sprintf("%s: %s", v1alpha1.InjectKey, show.Value(value))
+		input = v1alpha1.InjectKey + ": " + show.Value(value)
 	}
 	if err != nil {
 		result = string(reason.BadAnnotation) + ": " + err.Error()
+		err = invalidAnnotation(level, d.request.Namespace.Name, value, err)
 	}
 	d.step(Step{Level: level, Rule: string(level) + " says", Input: input, Result: result})
 	return ask, err
 }
 
 // refuse refuses the pod because of an annotation. Required templates still apply.
-func (d *decider) refuse(level Level, err error) {
-	value, of := d.request.PodAnnotations[v1alpha1.InjectKey], ""
-	if level == Namespace {
-		value, of = d.request.Namespace.Annotations[v1alpha1.InjectKey], fmt.Sprintf(" of namespace %q", d.request.Namespace.Name)
-	}
+func (d *decider) refuse(err error) {
 	d.off, d.ignores = rule{}, ignoresAnnotations
 	d.result.Code, d.result.Deny = reason.BadAnnotation, true
-	d.result.Why = fmt.Sprintf("annotation %s%s: %s: %v", v1alpha1.InjectKey, of, show.Value(value), err)
+	d.result.Why = err.Error()
 }
 
 // decideTemplates decides about each template that is requested, matches or is excluded by name, and then about
@@ -275,10 +272,9 @@ func (d *decider) decideTemplates() []verdict {
 
 // warn adds warnings for annotations that are likely mistakes.
 func (d *decider) warn(verdicts []verdict) {
-	key := v1alpha1.InjectKey
 	warn := func(text string) { d.result.Warnings = append(d.result.Warnings, text) }
 	if d.namespace.Mode == Default && d.pod.Mode != Names && !slices.ContainsFunc(d.templates, func(t Template) bool { return t.InjectByDefault }) {
-		warn(reason.NoDefaultTemplates.Warning(fmt.Sprintf("%s is \"true\", and %s; name a template: %s", key, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
+		warn(reason.NoDefaultTemplates.Warning(fmt.Sprintf(noDefaults, reason.NoDefaultTemplates.Sentence(), d.listTemplates())))
 	}
 	var lost []string
 	for _, v := range verdicts {
@@ -287,16 +283,15 @@ func (d *decider) warn(verdicts []verdict) {
 		}
 	}
 	if len(lost) > 0 && !verdicts[len(verdicts)-1].unknown { // a list with an unknown name is no advice
-		warn(fmt.Sprintf("the pod's list replaces the namespace's, so the pod goes without %s; to add to the namespace's list: %s: %q",
-			strings.Join(lost, ", "), key, "+"+strings.Join(d.pod.Names, ",+")))
+		warn(listReplaced(lost, d.pod.Names))
 	}
 	for _, name := range d.pod.Minus {
 		i := slices.IndexFunc(verdicts, func(v verdict) bool { return v.Name == name })
 		switch {
 		case i < 0:
-			warn(reason.UnknownTemplate.Warning(fmt.Sprintf("the pod removes %q, but %s", name, d.unknown(name))))
+			warn(reason.UnknownTemplate.Warning(fmt.Sprintf(removesUnknown, name, d.unknown(name))))
 		case verdicts[i].required:
-			warn(fmt.Sprintf("the pod removes %q, which is required here and is injected anyway", name))
+			warn(fmt.Sprintf(removesRequired, name))
 		}
 	}
 }
@@ -306,15 +301,15 @@ func (d *decider) conclude(v verdict) {
 	why, asked := v.sentence(d.request), v.requested || v.required
 	switch {
 	case v.unknown:
-		d.exclude(v, Exclusion{Code: reason.UnknownTemplate, Requested: true, Deny: true, Why: fmt.Sprintf("%s (annotation %s), but %s", why, v1alpha1.InjectKey, d.unknown(v.Name))})
+		d.exclude(v, Exclusion{Code: reason.UnknownTemplate, Requested: true, Deny: true, Why: fmt.Sprintf(unknownName, why, d.unknown(v.Name))})
 	case v.isWanted() && v.Suspended && v.Namespaced:
-		d.exclude(v, Exclusion{Code: reason.Suspended, Requested: asked, Why: fmt.Sprintf("%s, but the NamespacedSidecarTemplate %s/%s is suspended; set its spec.suspend to false", why, d.request.Namespace.Name, v.Name)})
+		d.exclude(v, Exclusion{Code: reason.Suspended, Requested: asked, Why: fmt.Sprintf(suspendedHere, why, d.request.Namespace.Name, v.Name)})
 	case v.isWanted() && v.Suspended:
-		d.exclude(v, Exclusion{Code: reason.Suspended, Requested: asked, Why: why + ", but the cluster's admin has suspended it"})
+		d.exclude(v, Exclusion{Code: reason.Suspended, Requested: asked, Why: fmt.Sprintf(suspendedByAdmin, why)})
 	case v.isWanted() && !v.Available:
-		d.exclude(v, Exclusion{Code: reason.NotAllowedHere, Requested: asked, Deny: asked, Why: fmt.Sprintf("%s, but it is not available to namespace %q (spec.availableTo)", why, d.request.Namespace.Name)})
+		d.exclude(v, Exclusion{Code: reason.NotAllowedHere, Requested: asked, Deny: asked, Why: fmt.Sprintf(notAvailable, why, d.request.Namespace.Name)})
 	case v.isWanted() && v.Broken != nil: // a match counts as a request
-		d.exclude(v, Exclusion{Code: reason.TemplateBroken, Requested: true, Deny: !v.SkipBroken, Why: fmt.Sprintf("%s, but no good version of it is known: %v", why, v.Broken)})
+		d.exclude(v, Exclusion{Code: reason.TemplateBroken, Requested: true, Deny: !v.SkipBroken, Why: fmt.Sprintf(brokenTemplate, why, v.Broken)})
 	case v.isWanted():
 		d.inject(v, why)
 	case v.late && !v.Suspended && v.Broken == nil && v.Available:
@@ -344,9 +339,9 @@ func (d *decider) inject(v verdict, why string) {
 	}
 	d.result.Inject = append(d.result.Inject, Choice{Template: v.Name, Place: v.place, Requested: v.requested, Required: v.required})
 	if v.excepted {
-		why += "; it is not required of the pod, which is excepted"
+		why = fmt.Sprintf(exceptedPod, why)
 	}
-	d.step(Step{Template: v.Name, Rule: "template " + v.Name, Input: why, Result: "conditions and parameters are checked next"})
+	d.step(Step{Template: v.Name, Rule: "template " + v.Name, Input: why, Result: checkedNext})
 }
 
 // step adds a step if the request says Explain.
@@ -363,7 +358,7 @@ const maxHints = 5
 // unknown returns the message for a name without a template, with the names that can be requested.
 func (d *decider) unknown(name string) string {
 	if stable, ok := d.request.Canaries[name]; ok {
-		return fmt.Sprintf("%s is a canary, which cannot be requested; request %q: the canary's share and selectors choose the version", show.Value(name), stable)
+		return fmt.Sprintf(canaryName, show.Value(name), stable)
 	}
 	list, near := d.listTemplates(), wordMeant(name)
 	if near == "" && d.hints < maxHints {
@@ -371,9 +366,9 @@ func (d *decider) unknown(name string) string {
 		near, _ = nearest.Name(name, d.offered)
 	}
 	if near != "" {
-		near = fmt.Sprintf(" (did you mean %q?)", near)
+		near = fmt.Sprintf(nearName, near)
 	}
-	return fmt.Sprintf("there is no template %s%s; there are: %s", show.Value(name), near, list)
+	return fmt.Sprintf(noTemplate, show.Value(name), near, list)
 }
 
 // listTemplates returns the names of the templates that can be requested in this namespace.

@@ -1,9 +1,6 @@
 package policy
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // verdict is the decision about one template.
 type verdict struct {
@@ -21,33 +18,8 @@ type verdict struct {
 	unknown bool
 }
 
-// cause is a rule that requests or excludes a template.
-type cause string
-
-const (
-	matching    cause = "it matches this pod by its labels and namespace"
-	ofNamespace cause = "the namespace asks for it"
-	byDefault   cause = "it is injected by default"
-	ofPod       cause = "the pod asks for it"
-	added       cause = "the pod adds it"
-	required    cause = "it is required here"
-	takenOff    cause = "the pod removes it"
-	replaced    cause = "the pod's own list does not name it"
-)
-
 // isWanted reports whether the template is requested, matches or is required.
 func (v verdict) isWanted() bool { return v.cause != "" && v.cause != takenOff && v.cause != replaced }
-
-// sentence describes the rule in a sentence.
-func (v verdict) sentence(r Request) string {
-	switch v.cause {
-	case ofNamespace:
-		return fmt.Sprintf("namespace %q asks for it", r.Namespace.Name)
-	case takenOff:
-		return fmt.Sprintf("the pod removes it with \"-%s\"", v.Name)
-	}
-	return string(v.cause)
-}
 
 // decideTemplate decides about one template, by the table of [Decide].
 func (d *decider) decideTemplate(t *Template) verdict {
@@ -60,7 +32,7 @@ func (d *decider) decideTemplate(t *Template) verdict {
 	if e := t.Exception; e != nil && matches && t.Required && !t.Suspended {
 		v.excepted, matches = !e.Ended, e.Ended
 		if e.Ended {
-			d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: e.Why, Result: "ended: the template is required"})
+			d.step(Step{Template: t.Name, Rule: "template " + t.Name, Input: e.Why, Result: exceptionEnded})
 		}
 	}
 	if d.ignores == ignoresNothing {

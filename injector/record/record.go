@@ -75,43 +75,43 @@ func Parse(pod map[string]any) (Record, error) {
 	}
 	text, ok := value.(string)
 	if !ok {
-		return none, fmt.Errorf("annotation %s: it is not text", v1alpha1.StatusKey)
+		return none, fmt.Errorf(inAnnotation, fmt.Errorf(notText, podschema.Show(value)))
 	}
 	r, err := decode(text)
 	if err != nil {
-		return none, fmt.Errorf("annotation %s: %w", v1alpha1.StatusKey, err)
+		return none, fmt.Errorf(inAnnotation, err)
 	}
 	return r, nil
 }
 
 func decode(text string) (Record, error) {
 	if len(text) > MaxBytes {
-		return Record{}, fmt.Errorf("%d bytes, more than the %d allowed", len(text), MaxBytes)
+		return Record{}, fmt.Errorf(tooLarge, len(text), MaxBytes)
 	}
 	written, err := podschema.DecodeObject([]byte(text))
 	if err != nil {
-		return Record{}, fmt.Errorf("decoding it: %w", err)
+		return Record{}, fmt.Errorf(notJSON, err)
 	}
 	if v, ok := written["v"]; !ok {
-		return Record{}, fmt.Errorf("no version, this build knows %s", version)
+		return Record{}, fmt.Errorf(noVersion, version)
 	} else if v != json.Number(version) {
-		return Record{}, fmt.Errorf("version %s, this build knows %s", podschema.Show(v), version)
+		return Record{}, fmt.Errorf(otherVersion, podschema.Show(v), version)
 	}
 	r := Record{Templates: map[string]string{}, Set: map[string]Entry{}}
 	templates, ok := objectIn(written, "templates")
 	if !ok {
-		return Record{}, fmt.Errorf("its templates are %s; an object is expected", podschema.Show(written["templates"]))
+		return Record{}, fmt.Errorf(notTemplates, podschema.Show(written["templates"]))
 	}
 	for name, hash := range templates {
 		text, ok := hash.(string)
 		if !ok || name == "" {
-			return Record{}, errors.New("a template has no name, or no hash")
+			return Record{}, errors.New(noHash)
 		}
 		r.Templates[name] = text
 	}
 	set, ok := objectIn(written, "set")
 	if !ok {
-		return Record{}, fmt.Errorf("its set is %s; an object is expected", podschema.Show(written["set"]))
+		return Record{}, fmt.Errorf(notSet, podschema.Show(written["set"]))
 	}
 	for _, path := range slices.Sorted(maps.Keys(set)) { // the same record gives the same error
 		if r.Set[path], err = decodeEntry(path, set[path]); err != nil {
@@ -133,7 +133,7 @@ func decodeEntry(path string, v any) (Entry, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return Entry{}, fmt.Errorf("its entry for %s is %s; an object is expected", podschema.Clip(path), podschema.Show(v))
+		return Entry{}, fmt.Errorf(notEntry, podschema.Clip(path), podschema.Show(v))
 	}
 	var e Entry
 	e.Sum, _ = object["sum"].(string)
@@ -143,12 +143,12 @@ func decodeEntry(path string, v any) (Entry, error) {
 	for _, v := range gone {
 		pair, _ := v.([]any)
 		if len(pair) != 2 {
-			return Entry{}, fmt.Errorf("a removed item of %s has no index", podschema.Clip(path))
+			return Entry{}, fmt.Errorf(noIndex, podschema.Clip(path))
 		}
 		at, _ := pair[0].(json.Number)
 		index, err := at.Int64()
 		if err != nil || index < 0 {
-			return Entry{}, fmt.Errorf("a removed item of %s has the index %s", podschema.Clip(path), podschema.Show(pair[0]))
+			return Entry{}, fmt.Errorf(wrongIndex, podschema.Clip(path), podschema.Show(pair[0]))
 		}
 		e.RemovedItems = append(e.RemovedItems, RemovedItem{int(min(index, MaxBytes)), pair[1]})
 	}

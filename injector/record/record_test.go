@@ -52,11 +52,11 @@ func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testin
 		many = append(many, fmt.Sprintf(`"spec.a%d": %d`, i, i))
 	}
 	for text, want := range map[string]string{
-		`{`: "decoding it", `{"v":1} x`: "decoding it", `{"v":2}`: "version 2, this build knows 1", `{}`: "no version", `[]`: "decoding it",
+		`{`: "decoding it", `{"v":1} x`: "decoding it", `{"v":2}`: "its version is 2; this build reads version 1", `{}`: "no version", `[]`: "decoding it",
 		`{"v":1,"templates":{"":"x"}}`: "no name", `{"v":1,"templates":{"a":1}}`: "no hash", `{"v":1,"templates":["a"]}`: "its templates are", `{"v":1,"set":[]}`: "its set is",
 		saying(`"spec.a":7`): "an object is expected", saying(`"":{}`): "", saying(`"spec..a":{}`): "", saying(`"spec[a":{}`): "", saying(`"spec.a":{"gone":[[1]]}`): "", saying(`"spec.a":{"gone":[["x",{}]]}`): "", saying(`"spec.a":{"gone":[[-1,{}]]}`): "",
 		saying(strings.Join(many, ",")): "an object is expected", saying(`"` + strings.Repeat("a", 100_000) + `":1`): "", saying(`"spec.a":[` + strings.Repeat("1,", 30_000) + `1]`): "an object is expected",
-		`{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`: "more than the 196608 allowed",
+		`{"v":1,"x":"` + strings.Repeat("x", record.MaxBytes) + `"}`: "at most 196608 are allowed",
 	} {
 		pod := withStatus(t, "{spec: {containers: []}}", text)
 		rec, first := record.Parse(pod)
@@ -75,7 +75,7 @@ func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testin
 	}
 	pod := withStatus(t, "{}", "")
 	pod["metadata"].(map[string]any)["annotations"].(map[string]any)[statusKey] = 7
-	if _, err := record.Parse(pod); err == nil || !strings.Contains(err.Error(), "it is not text") {
+	if _, err := record.Parse(pod); err == nil || !strings.Contains(err.Error(), "text is expected") {
 		t.Error(err)
 	}
 }

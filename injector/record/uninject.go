@@ -14,7 +14,7 @@ func (r Record) Uninject(pod map[string]any) (map[string]any, []string) {
 	var warnings []string
 	r.Tree().changed(pod, podschema.Pod(), nil, func(path *podschema.Path, v any) {
 		delete(left.Set, path.String())
-		warnings = append(warnings, fmt.Sprintf("%s: it was changed to %s after injection, so it stays", path.Readable(), podschema.Show(v)))
+		warnings = append(warnings, fmt.Sprintf(changedSince, path.Readable(), podschema.Show(v)))
 	})
 	slices.Sort(warnings)
 	return left.Base(pod), warnings

@@ -55,9 +55,6 @@ type Difference struct {
 	Text string
 }
 
-// String returns the difference as a part of a sentence.
-func (d Difference) String() string { return d.Path.Readable() + " " + d.Text }
-
 // Result is the result of [Required].
 type Result struct {
 	// Pod is the pod with the additions of the required templates. Operations is the JSON patch that leads to
@@ -134,7 +131,7 @@ func Required(ctx context.Context, s merge.State, all []Template, own []Own) (Re
 		}
 		r.allowed[t.Name] = rendering.Allowed
 		for _, c := range result.Conflicts {
-			r.conflict(c)
+			r.result.Differences = append(r.result.Differences, Difference{c.Template, c.Path, conflictText(c)})
 		}
 		w.Add(t.Name, result.Writes)
 		r.result.Writes[t.Name] = result.Writes
@@ -229,28 +226,6 @@ var specPath = (*podschema.Path)(nil).Field("spec")
 
 func (i ownItem) path() *podschema.Path { return specPath.Field(i.list).Key(i.key) }
 
-// conflict tells of a place where the pod has something else.
-func (r *comparison) conflict(c *merge.Conflict) {
-	text := "is present, but the template removes it"
-	if c.Wants != nil {
-		text = fmt.Sprintf("is %s; must be %s", shown(c.Stands), podschema.Show(c.Wants))
-	}
-	if c.Hint != "" {
-		text += " (" + c.Hint + ")"
-	}
-	if c.Other != "" {
-		text += ", and template " + c.Other + " sets it so"
-	}
-	r.result.Differences = append(r.result.Differences, Difference{c.Template, c.Path, text})
-}
-
-func shown(v any) string {
-	if v == nil {
-		return "absent"
-	}
-	return podschema.Show(v)
-}
-
 func (r *comparison) differs(template string, at *podschema.Path, format string, args ...any) {
 	r.result.Differences = append(r.result.Differences, Difference{template, at, fmt.Sprintf(format, args...)})
 }
@@ -297,11 +272,11 @@ func (r *comparison) missing(template string, w merge.Write) {
 	d := Difference{Template: template, Path: w.Path}
 	switch w.Effect {
 	case merge.Added:
-		d.Text = "is missing"
+		d.Text = isMissing
 	case merge.Replaced, merge.Appended:
-		d.Text = fmt.Sprintf("is %s; must be %s", shown(w.Was), podschema.Show(w.Value))
+		d.Text = fmt.Sprintf(isOther, shown(w.Was), podschema.Show(w.Value))
 	case merge.Removed:
-		d.Text = "is present, but the template removes it"
+		d.Text = isRemoved
 	default:
 		return
 	}
@@ -314,7 +289,7 @@ func (r *comparison) compareItem(it ownItem, want, is any) {
 		return
 	}
 	if !podschema.Equal(podschema.At("spec.volumes[]"), want, is) {
-		r.differs(it.template, it.path(), "is %s; must be %s", podschema.Show(is), podschema.Show(want))
+		r.differs(it.template, it.path(), isOther, podschema.Show(is), podschema.Show(want))
 	}
 }
 
@@ -326,7 +301,7 @@ func (r *comparison) names(all []Template, own []Own) {
 			name, _ := podschema.ObjectOf(item)["name"].(string)
 			i := slices.IndexFunc(own, func(o Own) bool { return has(o, list, name) })
 			if i >= 0 && !r.expected.own[list+"/name="+name] {
-				r.differs(all[i].Name, specPath.Field(list).Key("name="+name), "has a name that the template uses for other pods; use another name")
+				r.differs(all[i].Name, specPath.Field(list).Key("name="+name), hasOwnName)
 			}
 		}
 	}
@@ -365,20 +340,12 @@ func (r *comparison) position(it ownItem, i, before int, items []any, index map[
 	j, there := index["name="+p.Anchor]
 	switch {
 	case p.Kind == directive.First && before >= 0 && before < i:
-		r.differs(it.template, it.path(), "comes after %s, but must be first", nameOf(items[before]))
+		r.differs(it.template, it.path(), mustBeFirst, nameOf(items[before]))
 	case there && p.Kind == directive.Before && i > j:
-		r.differs(it.template, it.path(), "must come before %s", podschema.Clip(p.Anchor))
+		r.differs(it.template, it.path(), mustComeBefore, podschema.Clip(p.Anchor))
 	case there && p.Kind == directive.After && i < j:
-		r.differs(it.template, it.path(), "must come after %s", podschema.Clip(p.Anchor))
+		r.differs(it.template, it.path(), mustComeAfter, podschema.Clip(p.Anchor))
 	}
-}
-
-func nameOf(item any) string {
-	name, _ := podschema.ObjectOf(item)["name"].(string)
-	if name == "" {
-		return "an item without a name"
-	}
-	return podschema.Clip(name)
 }
 
 // itemOf returns the item of a key in a list of the pod's spec: of several the first that is not as the others

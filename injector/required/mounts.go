@@ -111,8 +111,7 @@ func (r *comparison) mountsOf(container map[string]any, wanted map[string]string
 			continue
 		}
 		if template := r.expected.volumes[m.Volume]; template != "" && !r.allowed[template].AllowsMount(m.Path) {
-			r.differs(template, here,
-				"mounts the volume %s, which is the template's: mount another volume (spec.verify.allow.volumeMounts of the template can allow the path)", m.Volume)
+			r.differs(template, here, mountsVolume, m.Volume)
 			continue
 		}
 		r.hides(m, &root, first, at, here)
@@ -127,7 +126,7 @@ func (r *comparison) mountsOf(container map[string]any, wanted map[string]string
 func (r *comparison) hides(m Mount, d *directory, first requiredMount, at, here *podschema.Path) {
 	segments := m.segments()
 	if len(segments) == 0 && first.template != "" {
-		r.differs(first.template, here, "is above %s, and would hide the template's mount: mount it elsewhere", podschema.Clip(first.Path))
+		r.differs(first.template, here, hidesMount, podschema.Clip(first.Path))
 		return
 	}
 	for i := 0; d != nil; i++ {
@@ -136,8 +135,7 @@ func (r *comparison) hides(m Mount, d *directory, first requiredMount, at, here 
 			case i == len(segments):
 				r.hidden(g, m, at)
 			case !r.allowed[g.template].AllowsMount(m.Path):
-				r.differs(g.template, here,
-					"is below %s, and would hide a part of the template's mount: mount it elsewhere (spec.verify.allow.volumeMounts of the template can allow the path)", podschema.Clip(g.Path))
+				r.differs(g.template, here, hidesPart, podschema.Clip(g.Path))
 			}
 		}
 		if i == len(segments) {
@@ -149,5 +147,5 @@ func (r *comparison) hides(m Mount, d *directory, first requiredMount, at, here 
 
 // hidden adds a difference for a mount of the same path in another spelling, which hides a template's mount.
 func (r *comparison) hidden(g requiredMount, by Mount, at *podschema.Path) {
-	r.differs(g.template, at.Field(g.list).Key(g.key), "is mounted over by a mount at %q", by.Path)
+	r.differs(g.template, at.Field(g.list).Key(g.key), hiddenByMount, by.Path)
 }

@@ -40,44 +40,41 @@ func (r *comparison) container(it ownItem, want, is map[string]any) {
 func (s sidecar) field(name string) {
 	t := podschema.At("spec.containers[]").Child(name)
 	want, is := s.want[name], s.is[name]
-	same := podschema.Equal(podschema.At("spec.containers[]"), s.alone(name, want), s.alone(name, is))
+	accepted, message := podschema.Equal(podschema.At("spec.containers[]"), s.alone(name, want), s.alone(name, is)), isOther
 	switch name {
-	case "image":
-		if image, _ := is.(string); !same && !s.allowed.AllowsImage(image) {
-			s.wrong(name, "is %s; must be %s, or an image that the template's spec.verify.images allows", podschema.Show(is), podschema.Show(want))
-		}
-	case "imagePullPolicy":
-		// The plugin AlwaysPullImages sets Always.
-		if !same && is != "Always" {
-			s.differsFrom(name, want, is)
-		}
 	case "env":
 		s.items(name, t, func(item map[string]any) bool {
 			variable, _ := item["name"].(string)
 			return s.allowed.AllowsEnv(variable)
 		})
+		return
 	case "volumeMounts":
 		s.items(name, t, func(item map[string]any) bool {
 			mountPath, _ := item["mountPath"].(string)
 			return s.allowed.AllowsMount(mountPath) || s.isToken(item)
 		})
+		return
+	case "image":
+		image, _ := is.(string)
+		accepted, message = accepted || s.allowed.AllowsImage(image), otherImage
+	case "imagePullPolicy":
+		accepted = accepted || is == "Always" // the plugin AlwaysPullImages sets Always
 	case "resources":
-		if !same && !s.allowed.AllowsResources() {
-			s.wrong(name, "is %s; must be %s (if a LimitRange or another webhook sets it, set it in the template, or allow it with spec.verify.allow.resources)",
-				podschema.Show(is), podschema.Show(want))
-		}
+		accepted, message = accepted || s.allowed.AllowsResources(), otherResources
 	case "livenessProbe", "readinessProbe", "startupProbe":
-		if !same && (!s.allowed.AllowsProbes() || podschema.ObjectOf(is)["exec"] != nil) {
-			s.differsFrom(name, want, is)
-		}
+		accepted = accepted || s.allowed.AllowsProbes() && podschema.ObjectOf(is)["exec"] == nil
 	case "ports":
-		if !same && !podschema.Equal(t, s.withHostPorts(want), is) {
-			s.differsFrom(name, want, is)
-		}
+		accepted = accepted || podschema.Equal(t, s.withHostPorts(want), is)
+	}
+	at := s.at.Field(name)
+	switch {
+	case accepted:
+	case want == nil && message == isOther:
+		s.differs(s.template, at, isNotSet, podschema.Show(is))
+	case is == nil && message == isOther:
+		s.differs(s.template, at, isMissing)
 	default:
-		if !same {
-			s.differsFrom(name, want, is)
-		}
+		s.differs(s.template, at, message, podschema.Show(is), podschema.Show(want))
 	}
 }
 
@@ -88,21 +85,6 @@ func (s sidecar) alone(name string, v any) map[string]any {
 		c["image"] = s.is["image"]
 	}
 	return c
-}
-
-func (s sidecar) differsFrom(name string, want, is any) {
-	switch {
-	case want == nil:
-		s.wrong(name, "is %s, but the template does not set it", podschema.Show(is))
-	case is == nil:
-		s.wrong(name, "is missing")
-	default:
-		s.wrong(name, "is %s; must be %s", podschema.Show(is), podschema.Show(want))
-	}
-}
-
-func (s sidecar) wrong(name, format string, args ...any) {
-	s.differs(s.template, s.at.Field(name), format, args...)
 }
 
 // items compares a list of the sidecar. Allowed items may be added and changed.
@@ -127,17 +109,17 @@ func (s sidecar) items(name string, t *podschema.Type, allowed func(item map[str
 		found[key] = true
 		switch {
 		case !ok:
-			s.differs(s.template, at, "has an item without a name, %s", podschema.Show(item))
+			s.differs(s.template, at, hasNoName, podschema.Show(item))
 		case rendered && podschema.Equal(id.Elem, item, w), allowed(podschema.ObjectOf(item)):
 		case rendered:
-			s.differs(s.template, at.Key(key), "is %s; must be %s", podschema.Show(item), podschema.Show(w))
+			s.differs(s.template, at.Key(key), isOther, podschema.Show(item), podschema.Show(w))
 		default:
-			s.differs(s.template, at.Key(key), "is present, but the template does not render it")
+			s.differs(s.template, at.Key(key), isNotRendered)
 		}
 	}
 	for _, item := range wanted {
 		if key, ok := id.Key(item); ok && !found[key] {
-			s.differs(s.template, at.Key(key), "is missing")
+			s.differs(s.template, at.Key(key), isMissing)
 		}
 	}
 }
@@ -158,7 +140,7 @@ func (s sidecar) order(id podschema.Identity, at *podschema.Path, wanted, items 
 			continue
 		}
 		if i < last {
-			s.differs(s.template, at.Key(key), "must come before %s", nameOf(wanted[last]))
+			s.differs(s.template, at.Key(key), mustComeBefore, nameOf(wanted[last]))
 			return
 		}
 		last, seen[key] = i, true

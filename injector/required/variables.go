@@ -27,7 +27,7 @@ func (r *comparison) variables(container map[string]any, wanted map[string]strin
 			for _, found := range reference.FindAllStringSubmatch(value, -1) {
 				other := found[1]
 				if other != name && wanted[other] != "" && !podschema.Equal(t, before[other], env[last[other]]) {
-					r.differs(template, at.Field("env").Key("name="+other), "must come before %s, which refers to it, with no other value in front", podschema.Clip(name))
+					r.differs(template, at.Field("env").Key("name="+other), mustComeBeforeUser, podschema.Clip(name))
 				}
 			}
 		}

@@ -127,7 +127,7 @@ func TestCheckNamesEachMistake(t *testing.T) {
 		want   string
 	}{
 		{"no directive", "{a: b}", at("spec"), ""},
-		{"an unknown one", "{$patsh: delete}", at("spec"), "$patsh unknown directive; did you mean $patch?"},
+		{"an unknown one", "{$patsh: delete}", at("spec"), "$patsh is not a directive; did you mean $patch?"},
 		{"one of templates", "{$if: 'true'}", at("spec"), "$if is for templates; a rendered fragment has none"},
 		{"two mistakes", "{$position: First, $onConflict: Win}", at("spec"), "$onConflict must be one of Deny, KeepPod, Overwrite, $position " + keysOnly},
 
@@ -195,7 +195,7 @@ func TestCheckNamesEachMistake(t *testing.T) {
 		{"unset a directive", "{$unset: [$patch]}", at("spec"), "$unset names the directive $patch; it must name fields"},
 		{"unset no list", "{$unset: hostPID}", at("spec"), "$unset must be a list of names of this object's fields"},
 		{"unset an expression", "{$unset: ['${params.a}']}", at("metadata.labels"), "$unset must be a list of names of this object's fields"},
-		{"unset in one value", "{$unset: [localhostProfile]}", profile, "$unset cannot be used inside an atomic value; write the whole value, with $patch: replace"},
+		{"unset in one value", "{$unset: [localhostProfile]}", profile, "$unset cannot be used inside what the API treats as one value; write the whole value, with $patch: replace"},
 		{"unset inside one value", "{$unset: [key]}", term, "$unset cannot be used inside what the API treats as one value"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

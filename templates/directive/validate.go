@@ -53,16 +53,14 @@ func Check(object map[string]any, where Where) []Problem {
 	return problems
 }
 
-const insideOneValue = "cannot be used inside what the API treats as one value"
-
 func check(key string, object map[string]any, where Where) string {
 	_, joins := sides[key]
 	wrong := ""
 	switch {
 	case where.Scalar && key != OnConflict && !joins && slices.Contains(Names(), key):
-		return "cannot be used for a single value" + scalarForm
+		return singleValue
 	case key == If, key == For, key == Each:
-		return "is for templates; a rendered fragment has none"
+		return onlyInTemplates
 	case key == Position:
 		return checkPosition(object[key], where)
 	case key == Patch:
@@ -74,7 +72,7 @@ func check(key string, object map[string]any, where Where) string {
 	case joins:
 		wrong = checkJoin(key, object, where)
 	default:
-		return "unknown directive" + nearest.Hint(key, Names())
+		return fmt.Sprintf(unknown, nearest.Hint(key, Names()))
 	}
 	if wrong == "" && where.Scalar {
 		wrong = checkScalar(object)
@@ -82,17 +80,15 @@ func check(key string, object map[string]any, where Where) string {
 	return wrong
 }
 
-const scalarForm = "; write {$onConflict: KeepPod, value: V}, or for the value of an annotation {$append: \",\", value: TEXT}"
-
 // checkScalar checks an object that replaces one scalar.
 func checkScalar(object map[string]any) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if name != valueField && !Is(name) {
-			return fmt.Sprintf("is used for a single value, so the field %q is not allowed%s", name, scalarForm)
+			return fmt.Sprintf(otherField, name)
 		}
 	}
 	if object[valueField] == nil {
-		return "is used for a single value, which is missing" + scalarForm
+		return missingValue
 	}
 	return ""
 }
@@ -105,18 +101,18 @@ func checkJoin(key string, object map[string]any, where Where) string {
 	case where.Inside:
 		return insideOneValue
 	case !isVariable(where) && !isAnnotation(where):
-		return "is only for items of a container's env, and for the values of annotations"
+		return onlyTexts
 	case !ok || separator == "" || strings.Contains(separator, "${"):
-		return "must be the text between the parts, such as \" \" or \",\": not empty, and without expressions"
+		return wrongSeparator
 	case object["valueFrom"] != nil:
-		return verb + "s text, so valueFrom is not allowed; use value"
+		return fmt.Sprintf(joinsSource, verb)
 	case object[valueField] == nil:
-		return fmt.Sprintf("needs value, the text to %s", verb)
+		return fmt.Sprintf(joinsNothing, verb)
 	}
 	others := append(slices.Sorted(maps.Keys(sides)), OnConflict, Patch, Unset)
 	for _, other := range others {
 		if other != key && object[other] != nil {
-			return fmt.Sprintf("cannot be combined with %s: joined text leaves the pod's text in place; use one of the two", other)
+			return fmt.Sprintf(joinsAndMore, other)
 		}
 	}
 	return ""
@@ -132,10 +128,10 @@ func isAnnotation(w Where) bool {
 
 func checkPosition(v any, where Where) string {
 	if !where.Item || !where.Keyed || where.Inside {
-		return "is only for items of lists whose items have names or keys"
+		return onlyKeyedItems
 	}
 	if _, ok := readPosition(v); !ok {
-		return "must be First, Last, {before: NAME} or {after: NAME}"
+		return wrongPosition
 	}
 	return ""
 }
@@ -145,7 +141,7 @@ func checkConflict(object map[string]any, where Where) string {
 		return insideOneValue
 	}
 	if readPolicy(object[OnConflict]) == "" {
-		return "must be one of " + strings.Join([]string{Deny, KeepPod, Overwrite}, ", ")
+		return wrongPolicy
 	}
 	return ""
 }
@@ -157,15 +153,15 @@ func checkPatch(object map[string]any, where Where) string {
 	} else if where.Inside {
 		return insideOneValue
 	} else if where.Item && !where.Keyed {
-		return "is only for items of lists whose items have names or keys"
+		return onlyKeyedItems
 	}
 	switch {
 	case Pinned(path...):
 		return takesAway(path)
 	case !says.Delete && !says.Replace:
-		return "must be delete or replace"
+		return wrongPatch
 	case says.Replace && isContainer(path) && object["image"] == nil:
-		return "replaces a container of the pod; give the item an image"
+		return needsImage
 	}
 	return ""
 }
@@ -179,30 +175,22 @@ func checkUnset(object map[string]any, where Where) string {
 		return insideOneValue
 	}
 	if where.Whole {
-		return "cannot be used inside an atomic value; write the whole value, with $patch: replace"
+		return unsetsInValue
 	}
 	names := readNames(object[Unset])
 	if names == nil {
-		return "must be a list of names of this object's fields"
+		return wrongNames
 	}
 	for _, name := range names {
 		path := append(slices.Clone(where.Path), name)
 		switch {
 		case Is(name):
-			return fmt.Sprintf("names the directive %s; it must name fields", name)
+			return fmt.Sprintf(namesDirective, name)
 		case object[name] != nil:
-			return fmt.Sprintf("removes %s, which this object also sets; use one of the two", name)
+			return fmt.Sprintf(removesAndSets, name)
 		case Pinned(path...):
 			return takesAway(path)
 		}
 	}
 	return ""
-}
-
-func takesAway(path []string) string {
-	place := strings.Join(path, ".")
-	if place == "" {
-		place = "the pod itself"
-	}
-	return "would remove what no template may remove: " + place
 }

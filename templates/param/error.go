@@ -1,7 +1,5 @@
 package param
 
-import "strings"
-
 // Error is a team's mistake: an annotation that the template does not accept, or a missing annotation that it
 // requires.
 type Error struct {
@@ -17,18 +15,4 @@ type Error struct {
 	Value string
 	// Message describes the mistake and the allowed values.
 	Message string
-}
-
-// Error names the annotation, its origin, its value and the allowed values.
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString("annotation " + e.Annotation)
-	if e.Origin != "" {
-		b.WriteString(" on the " + strings.ToLower(string(e.Origin)))
-	}
-	b.WriteString(": " + e.Message)
-	if e.Value != "" {
-		b.WriteString("; got " + e.Value)
-	}
-	return b.String()
 }

@@ -52,12 +52,12 @@ const maxAnnotationName = 63
 // no usable name or type.
 func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, report Report) *parameter {
 	if !parameterName.MatchString(d.Name) || slices.Contains(Keywords, d.Name) {
-		report(at.Field("name"), fmt.Sprintf("must be lowerCamelCase, and none of %s; got %s", strings.Join(Keywords, ", "), show.Value(d.Name)))
+		report(at.Field("name"), fmt.Sprintf(wrongName, strings.Join(Keywords, ", "), show.Value(d.Name)))
 		return nil
 	}
 	p := &parameter{decl: d, suffix: kebab(d.Name)}
 	if len(p.suffix) > maxAnnotationName {
-		report(at.Field("name"), fmt.Sprintf("is too long: the annotation's name %s has more than %d characters", p.suffix, maxAnnotationName))
+		report(at.Field("name"), fmt.Sprintf(longAnnotation, p.suffix, len(p.suffix), maxAnnotationName))
 	}
 	if !p.setType(of.Patterns, at, report) {
 		return nil
@@ -78,25 +78,25 @@ func (p *parameter) setType(patterns *Patterns, at *manifest.Path, report Report
 	switch {
 	case isScalar:
 		if d.Items != nil {
-			report(at.Field("items"), "is only for the types list and map")
+			report(at.Field("items"), strayItems)
 		}
 		p.one = newScalar(d.Type, d.Constraints, patterns, under(at))
 		return true
 	case d.Type == "":
-		report(at.Field("type"), "is missing; it must be one of "+strings.Join(parameterTypes, ", "))
+		report(at.Field("type"), fmt.Sprintf(noType, strings.Join(parameterTypes, ", ")))
 		return false
 	case !p.collection():
-		report(at.Field("type"), fmt.Sprintf("must be one of %s; got %s", strings.Join(parameterTypes, ", "), show.Value(string(d.Type))))
+		report(at.Field("type"), fmt.Sprintf(wrongType, strings.Join(parameterTypes, ", "), show.Value(string(d.Type))))
 		return false
 	case d.Items == nil:
-		report(at.Field("items"), fmt.Sprintf("is missing; a %s says what its values are, as in items: string", d.Type))
+		report(at.Field("items"), fmt.Sprintf(noItems, d.Type))
 		return false
 	}
 	if constrained(d.Constraints) {
-		report(at, fmt.Sprintf("the constraints of a %s belong to its items, as in items: {type: %s, …}", d.Type, d.Items.Type))
+		report(at, fmt.Sprintf(strayConstraints, d.Type, d.Items.Type))
 	}
 	if _, ok := scalarKinds[d.Items.Type]; !ok {
-		report(at.Field("items"), fmt.Sprintf("must be a scalar type, one of %s; got %s", strings.Join(parameterTypes[:8], ", "), show.Value(string(d.Items.Type))))
+		report(at.Field("items"), fmt.Sprintf(wrongItems, strings.Join(parameterTypes[:8], ", "), show.Value(string(d.Items.Type))))
 		return false
 	}
 	p.one = newScalar(d.Items.Type, d.Items.Constraints, patterns, under(at.Field("items")))
@@ -117,11 +117,11 @@ func (p *parameter) setLevels(required bool, at *manifest.Path, report Report) {
 	}
 	for i, level := range p.decl.SetBy {
 		if level != v1alpha1.Namespace && level != v1alpha1.Pod {
-			report(at.Field("setBy").Item(i), fmt.Sprintf("must be Namespace or Pod; got %s", show.Value(string(level))))
+			report(at.Field("setBy").Item(i), fmt.Sprintf(wrongLevel, show.Value(string(level))))
 		}
 	}
 	if !p.setBy(FromNamespace) && !p.setBy(FromPod) && p.decl.Required && p.decl.Default == nil {
-		report(at.Field("setBy"), "nobody may set this required parameter, and it has no default")
+		report(at.Field("setBy"), nobodySets)
 	}
 }
 
@@ -162,7 +162,7 @@ func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, errors.New("must be a list, or comma separated text")
+		return nil, errors.New(wrongListValue)
 	}
 	list := make([]any, len(items))
 	for i, item := range items {
@@ -178,7 +178,7 @@ func (p *parameter) manifestList(raw json.RawMessage) (any, error) {
 func (p *parameter) manifestMap(raw json.RawMessage) (any, error) {
 	var entries map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil {
-		return nil, errors.New("must be an object")
+		return nil, errors.New(wrongMapValue)
 	}
 	m := make(map[string]any, len(entries))
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
@@ -208,17 +208,6 @@ func (p *parameter) parseList(text string) (list []any, part string, err error) 
 	return list, "", nil
 }
 
-// allowed describes the allowed values of an annotation in words.
-func (p *parameter) allowed() string {
-	switch p.decl.Type {
-	case v1alpha1.List:
-		return "a comma separated list, each item " + p.one.allowed
-	case v1alpha1.Map:
-		return "one annotation for each key, its value " + p.one.allowed
-	}
-	return p.one.allowed
-}
-
 // key returns the annotation's full key under a template's prefix.
 func (p *parameter) key(prefix string) string {
 	if p.decl.Type == v1alpha1.Map {
@@ -230,19 +219,6 @@ func (p *parameter) key(prefix string) string {
 // setBy reports whether annotations of that origin may set the parameter.
 func (p *parameter) setBy(from Origin) bool {
 	return slices.Contains(p.decl.SetBy, v1alpha1.Level(from))
-}
-
-// levels describes the levels that may set the parameter.
-func (p *parameter) levels() string {
-	switch ns, pod := p.setBy(FromNamespace), p.setBy(FromPod); {
-	case ns && pod:
-		return "the namespace or the pod"
-	case ns:
-		return "the namespace"
-	case pod:
-		return "the pod"
-	}
-	return "nobody"
 }
 
 // sample returns a value for a test render if the manifest has none.

@@ -32,25 +32,19 @@ type Pattern struct {
 // Compile compiles a regular expression. It returns an error if it exceeds the template's bounds.
 func (p *Patterns) Compile(text string) (Pattern, error) {
 	if p.count++; p.Namespaced && p.count > maxPatterns {
-		return Pattern{}, fmt.Errorf("is one regular expression too many: a template of a namespace may have %d", maxPatterns)
+		return Pattern{}, fmt.Errorf(tooManyPatterns, maxPatterns)
 	}
 	if p.Namespaced && len(text) > maxPatternBytes {
-		return Pattern{}, fmt.Errorf("is a regular expression of %d bytes; a template of a namespace may have one of %d", len(text), maxPatternBytes)
-	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return Pattern{}, fmt.Errorf("is not a regular expression: %w", err)
-	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return Pattern{}, fmt.Errorf("is not a regular expression: %w", err)
-	}
-	if n := len(program.Inst); p.Namespaced && n > maxInstructions {
-		return Pattern{}, fmt.Errorf("is a regular expression of %d instructions; a template of a namespace may have one of %d: repeat less, as in {0,63}", n, maxInstructions)
+		return Pattern{}, fmt.Errorf(longPattern, len(text), maxPatternBytes)
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		return Pattern{}, fmt.Errorf("is not a regular expression: %w", err)
+		return Pattern{}, fmt.Errorf(noRegularExpression, err)
+	}
+	parsed, _ := syntax.Parse(text, syntax.Perl) // regexp.Compile has parsed and compiled it, too
+	program, _ := syntax.Compile(parsed.Simplify())
+	if n := len(program.Inst); p.Namespaced && n > maxInstructions {
+		return Pattern{}, fmt.Errorf(expensivePattern, n, maxInstructions)
 	}
 	return Pattern{compiled, len(program.Inst)}, nil
 }

@@ -11,7 +11,7 @@ func TestARegularExpressionOfATemplateOfANamespaceIsBounded(t *testing.T) {
 		"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?":   "",
 		"(a?){240}b":                           "repeat less, as in {0,63}",
 		strings.Repeat("a", maxInstructions-2): "",
-		strings.Repeat("a", maxPatternBytes+1): fmt.Sprintf("may have one of %d", maxPatternBytes),
+		strings.Repeat("a", maxPatternBytes+1): fmt.Sprintf("at most %d are allowed", maxPatternBytes),
 		"(":                                    "is not a regular expression",
 	} {
 		_, err := (&Patterns{Namespaced: true}).Compile(text)

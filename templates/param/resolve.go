@@ -1,7 +1,6 @@
 package param
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,9 +32,6 @@ type Values struct {
 	// Origins has the source of each value.
 	Origins map[string]Origin
 }
-
-// ErrNoExample is wrapped by the error of [Set.ResolveExample] for a required parameter without a value.
-var ErrNoExample = errors.New("no example, and Pillion cannot make one up")
 
 func newValues() *Values { return &Values{ByName: map[string]any{}, Origins: map[string]Origin{}} }
 
@@ -73,7 +69,7 @@ func (s *Set) Resolve(a Annotations) (*Values, error) {
 func (s *Set) ResolveExample(a Annotations, all bool) (*Values, error) {
 	v, _, missing := s.Samples(all)
 	if missing != "" {
-		return nil, fmt.Errorf("the required parameter %s has %w", missing, ErrNoExample)
+		return nil, fmt.Errorf(noExample, missing, ErrNoExample)
 	}
 	levels := s.levels(a)
 	given, err := s.resolveAll(levels)
@@ -118,7 +114,7 @@ func (s *Set) tooLong(levels [2]*level) error {
 					continue
 				}
 				if bytes += len(l.values[suffix]); bytes > maxPatternInput {
-					return s.mistake(p, l.origin, suffix, "", fmt.Sprintf("has %d bytes; all values of the parameters with a pattern may have %d together in a template of a namespace", len(l.values[suffix]), maxPatternInput))
+					return s.mistake(p, l.origin, suffix, "", fmt.Sprintf(tooManyBytes, len(l.values[suffix]), maxPatternInput))
 				}
 			}
 		}
@@ -165,11 +161,11 @@ func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
 // missing returns the error for a required parameter without a value. It suggests the annotation that may have
 // been misspelt.
 func (s *Set) missing(p *parameter, levels [2]*level) error {
-	message := fmt.Sprintf("it is missing, and the template %s requires it: set it on %s; it must be %s", s.name, p.levels(), p.allowed())
+	message := fmt.Sprintf(isMissing, s.name, p.levels(), p.allowed())
 	for _, l := range levels {
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			if _, near := nearest.Name(suffix, []string{p.suffix}); near && !l.used[suffix] {
-				message += fmt.Sprintf("; the %s has %s%s, which is no parameter: did you mean %s?", strings.ToLower(string(l.origin)), s.prefix, show.Plain(suffix), p.key(s.prefix))
+				message += fmt.Sprintf(nearAnnotation, strings.ToLower(string(l.origin)), s.prefix, show.Plain(suffix), p.key(s.prefix))
 			}
 		}
 	}
@@ -205,7 +201,7 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 	}
 	for _, l := range levels {
 		if _, ok := l.values[p.suffix]; ok {
-			return nil, "", s.mistake(p, l.origin, p.suffix, "", fmt.Sprintf("is a map: set %s instead", p.key(s.prefix)))
+			return nil, "", s.mistake(p, l.origin, p.suffix, "", fmt.Sprintf(isMap, p.key(s.prefix)))
 		}
 		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
 			key, ok := strings.CutPrefix(suffix, p.suffix+".")
@@ -230,7 +226,7 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 // prefix.
 func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (any, error) {
 	if !p.setBy(from) {
-		return nil, s.mistake(p, from, suffix, "", fmt.Sprintf("may not be set there; it may be set by %s", p.levels()))
+		return nil, s.mistake(p, from, suffix, "", fmt.Sprintf(otherLevel, p.levels()))
 	}
 	if p.decl.Type != v1alpha1.List {
 		v, err := p.one.parse(text)
@@ -272,7 +268,7 @@ func (s *Set) unknown(levels [2]*level) error {
 			case l.used[suffix]:
 			case first == nil:
 				first = &Error{Template: s.name, Annotation: s.prefix + show.Plain(suffix), Origin: l.origin,
-					Message: fmt.Sprintf("the template %s has no such parameter%s (all of them: pillion params %s)", s.name, s.hint(suffix), s.name)}
+					Message: fmt.Sprintf(noParameter, s.name, s.hint(suffix), s.name)}
 			case len(more) < mostUnknown-1:
 				more = append(more, fmt.Sprintf("%s%s on the %s", s.prefix, show.Plain(suffix), strings.ToLower(string(l.origin))))
 			default:
@@ -287,7 +283,7 @@ func (s *Set) unknown(levels [2]*level) error {
 		more = append(more, fmt.Sprintf("%d others", others))
 	}
 	if len(more) > 0 {
-		first.Message += "; no parameters either: " + strings.Join(more, ", ")
+		first.Message += noneEither + strings.Join(more, ", ")
 	}
 	return first
 }

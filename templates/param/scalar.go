@@ -162,7 +162,7 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *Patt
 	switch {
 	case c.Pattern == "":
 	case !k.pattern:
-		report("pattern", fmt.Sprintf("is not for the type %s", s.kind))
+		report("pattern", fmt.Sprintf(otherTypes, s.kind))
 	default:
 		if _, err := patterns.Compile(c.Pattern); err != nil {
 			report("pattern", show.Plain(err.Error()))
@@ -173,9 +173,9 @@ func (s *scalar) setPattern(k scalarKind, c v1alpha1.Constraints, patterns *Patt
 	switch {
 	case c.MaxLength == nil:
 	case !k.length:
-		report("maxLength", fmt.Sprintf("is not for the type %s", s.kind))
+		report("maxLength", fmt.Sprintf(otherTypes, s.kind))
 	case *c.MaxLength < 0:
-		report("maxLength", "is negative")
+		report("maxLength", fmt.Sprintf(negative, *c.MaxLength))
 	default:
 		s.maxLength = *c.MaxLength
 	}
@@ -185,7 +185,7 @@ func (s *scalar) setBounds(k scalarKind, c v1alpha1.Constraints, report func(fie
 	least, greatest := s.bound(k, "minimum", c.Minimum, report), s.bound(k, "maximum", c.Maximum, report)
 	s.min, s.max = least, greatest
 	if s.min != nil && s.max != nil && k.compare(s.min, s.max) > 0 {
-		report("minimum", "is greater than the maximum")
+		report("minimum", greaterThanMaximum)
 	}
 }
 
@@ -194,7 +194,7 @@ func (s *scalar) bound(k scalarKind, field string, raw json.RawMessage, report f
 		return nil
 	}
 	if k.compare == nil {
-		report(field, fmt.Sprintf("is not for the type %s", s.kind))
+		report(field, fmt.Sprintf(otherTypes, s.kind))
 		return nil
 	}
 	v, err := s.fromManifest(raw)
@@ -210,42 +210,19 @@ func (s *scalar) setEnum(k scalarKind, c v1alpha1.Constraints, report func(field
 		return
 	}
 	if !k.enum {
-		report("enum", fmt.Sprintf("is not for the type %s", s.kind))
+		report("enum", fmt.Sprintf(otherTypes, s.kind))
 		return
 	}
 	var enum []any
 	for i, raw := range c.Enum {
 		v, err := s.fromManifest(raw)
 		if err != nil {
-			report("enum", fmt.Sprintf("value %d: %v", i+1, err))
+			report("enum", fmt.Sprintf("value %d %v", i+1, err))
 			continue
 		}
 		enum = append(enum, v)
 	}
 	s.enum = enum
-}
-
-// describe sets the description of the allowed values.
-func (s *scalar) describe(c v1alpha1.Constraints) {
-	if len(s.enum) > 0 {
-		words := make([]string, len(s.enum))
-		for i, v := range s.enum {
-			words[i] = textOf(v)
-		}
-		s.allowed = "one of " + strings.Join(words, ", ")
-	}
-	if s.pattern != nil {
-		s.allowed += " that matches " + show.Plain(c.Pattern) + " as a whole"
-	}
-	if s.min != nil {
-		s.allowed += ", at least " + textOf(s.min)
-	}
-	if s.max != nil {
-		s.allowed += ", at most " + textOf(s.max)
-	}
-	if s.maxLength >= 0 {
-		s.allowed += fmt.Sprintf(", at most %d characters long", s.maxLength)
-	}
 }
 
 // parse parses an annotation's text, or a part of it, and checks the constraints. Its error describes the
@@ -337,16 +314,16 @@ func (s *scalar) manifestText(v any, raw json.RawMessage) (string, error) {
 	case json.Number:
 		// YAML has already dropped zeros from 1.10, which matters only for text.
 		if scalarKinds[s.kind].pattern && !integerText.MatchString(v.String()) {
-			return "", fmt.Errorf("is the number %s to YAML; quote it", show.Plain(v.String()))
+			return "", fmt.Errorf(numberToYAML, show.Plain(v.String()))
 		}
 		return v.String(), nil
 	case bool:
 		if s.kind != v1alpha1.Boolean {
-			return "", fmt.Errorf("is the boolean %t to YAML; quote it, or write %s", v, s.allowed)
+			return "", fmt.Errorf(booleanToYAML, v, s.allowed)
 		}
 		return strconv.FormatBool(v), nil
 	}
-	return "", fmt.Errorf("must be %s; got %s", s.allowed, show.Kind(v))
+	return "", fmt.Errorf(wrongKind, s.allowed, show.Kind(v))
 }
 
 // sample returns a value within the constraints, if one is easily found.

@@ -39,7 +39,7 @@ func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, repo
 			continue
 		}
 		if other, ok := suffixes[p.suffix]; ok {
-			report(here.Field("name"), fmt.Sprintf("the annotation %s%s is already that of the parameter %s", s.prefix, p.suffix, other))
+			report(here.Field("name"), fmt.Sprintf(sameAnnotation, s.prefix, p.suffix, other))
 			continue
 		}
 		suffixes[p.suffix] = p.decl.Name

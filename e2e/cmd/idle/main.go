@@ -33,7 +33,7 @@ func main() {
 	flag.IntVar(&p.Namespaces, "namespaces", 10_000, "how many namespaces there are")
 	flag.IntVar(&p.Templates, "templates", 100, "how many SidecarTemplates there are")
 	flag.DurationVar(&p.settle, "settle", time.Minute, "how long after it became ready Pillion is measured")
-	flag.Float64Var(&p.target, "target", 112, "how many MiB of resident memory are allowed")
+	flag.Float64Var(&p.target, "target", 160, "how many MiB of resident memory are allowed")
 	flag.Parse()
 	measure.Main("idle", func(ctx context.Context) error {
 		resident, heap, err := run(ctx, p)

@@ -128,6 +128,15 @@ func cached(i *Informer, name string) (templates.Namespace, bool) {
 	return templates.Namespace{}, false
 }
 
+func TestANamespaceOfMoreThan16KiBIsAStub(t *testing.T) {
+	for bytes, stub := range map[int]bool{16 << 10: false, 16<<10 + 1: true} {
+		ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "web"}, Annotations: map[string]string{"pad": strings.Repeat("x", bytes-len("teamwebpad"))}}}
+		if got := newNamespace(ns); got.stub != stub {
+			t.Errorf("%d bytes: a stub %t, want %t", bytes, got.stub, stub)
+		}
+	}
+}
+
 func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := followtest.New()

@@ -101,16 +101,17 @@ func (s *Server) refused() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 }
 
-// Get implements [metadata.ResourceInterface].
+// Get implements [metadata.ResourceInterface]. The answer is slow to arrive, and may be old by then.
 func (s *Server) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*metav1.PartialObjectMetadata, error) {
 	if err := s.refused(); err != nil {
 		return nil, err
 	}
 	s.Gets.Add(1)
-	time.Sleep(time.Duration(s.Slow.Load()))
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if object, ok := s.objects[name]; ok {
+	object, ok := s.objects[name]
+	s.mu.Unlock()
+	time.Sleep(time.Duration(s.Slow.Load()))
+	if ok {
 		return object.DeepCopy(), nil
 	}
 	return nil, apierrors.NewNotFound(namespaces, name)

@@ -190,8 +190,8 @@ func hiddenItems(pod, stripped map[string]any) map[string]any {
 	return hidden
 }
 
-// compareHidden reports a conflict if a template adds a container or volume with the name of an author's that it
-// does not see, because the name belongs to a required template.
+// compareHidden reports a conflict if a template adds a container or volume whose name an author's item has, too. The
+// template does not see that item, because its name belongs to a required template.
 func compareHidden(hidden map[string]any, template string, r *merge.Result) {
 	if len(hidden) == 0 {
 		return

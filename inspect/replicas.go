@@ -32,8 +32,7 @@ type Replica struct {
 	get func(ctx context.Context, path string) ([]byte, error)
 }
 
-// NewReplica returns a replica. get fetches a path of its admin port, and may return a body together
-// with an error.
+// NewReplica returns a replica with its reader of the admin port.
 func NewReplica(name string, get func(ctx context.Context, path string) ([]byte, error)) Replica {
 	return Replica{name: name, get: get}
 }

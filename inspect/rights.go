@@ -23,8 +23,7 @@ func missingRight(err error) *rights.MissingError {
 	return missing
 }
 
-// subjectFlag returns the flag by which kubectl's create rolebinding names the user who lacks a
-// right.
+// subjectFlag returns the flag of kubectl create rolebinding for the user who lacks a right.
 func subjectFlag(err error) string {
 	if missing := missingRight(err); missing != nil {
 		return rights.Subject(missing.User)

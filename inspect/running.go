@@ -27,7 +27,7 @@ import (
 // of a Deployment, or a Job of a CronJob.
 type creator struct {
 	kind, name string
-	// superseded means that its pods have an older pod template, and that the Deployment replaces them.
+	// superseded means that its pods have an older pod template. The Deployment replaces them.
 	superseded bool
 }
 

@@ -28,8 +28,8 @@ type here struct {
 	atomic bool
 	// whole is set below an object that the merge treats as one value.
 	whole bool
-	// isItem is set for an item of a list, keyed if the items of the list have keys, and gathered if the merge
-	// adds items to the list although the API treats it as one value.
+	// isItem is set for an item of a list, and keyed if the items of that list have keys. gathered is set if the
+	// merge adds items to the list although the API treats it as one value.
 	isItem, keyed, gathered bool
 }
 

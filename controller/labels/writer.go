@@ -38,8 +38,8 @@ func (w Writer) PutOn(ctx context.Context, ns Namespace, changes []Change) error
 	return err
 }
 
-// forceApply makes the changes by a forced apply of the version of the namespace that it reads, if the labels there
-// have the values from which they are to be changed. The last try accepts any version, so that a client that
+// forceApply reads the namespace and makes the changes by a forced apply of that version. It makes none if a label
+// has another value than its change expects. The last try accepts any version, so that a client that
 // constantly writes the namespace does not prevent the label. A person who sets the label in that moment loses the
 // value.
 func (w Writer) forceApply(ctx context.Context, namespace string, applied map[string]any, changes []Change) error {

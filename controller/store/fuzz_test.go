@@ -11,9 +11,8 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// FuzzClusterObjects holds for any JSON object as a template of the cluster: what is kept of it gives a manifest with
-// its name and its spec, the same each time, the cache finds it under the same key, it can be compiled, and the object
-// is not changed.
+// FuzzClusterObjects reads any JSON object as a template of the cluster. The manifest has the object's name and spec,
+// the same each time, and can be compiled. The cache finds it under the same key, and the object is not changed.
 func FuzzClusterObjects(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"metadata":{"name":"a","generation":2,"resourceVersion":"7","managedFields":[{}]},"spec":{"inject":{}},"status":{"observedGeneration":2,"hash":"x","conditions":[{"type":"Ready","status":"True"}]}}`,

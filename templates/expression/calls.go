@@ -17,8 +17,8 @@ import (
 )
 
 // cel-go charges a call when it is over, and most functions by the number of items in their arguments. A
-// tenant's expression could replace each character of a text by the whole text, compare lists that contain one
-// list a thousand times, or match a regular expression of a thousand instructions. So expensive calls are
+// tenant's expression could replace each character of a text by the whole text. It could compare lists that contain
+// one list a thousand times, or match a regular expression of a thousand instructions. So expensive calls are
 // charged for the size of their arguments before they run.
 
 // stepsPerCost is the number of steps of such a call, or of bytes of its result, for one unit of cost.

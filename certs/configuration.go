@@ -99,8 +99,11 @@ type configuration struct {
 	// patch applies a JSON patch to the object.
 	patch func(ctx context.Context, patch []byte) error
 
-	// refused is the last refused patch. Only the publisher uses it.
-	refused refusal
+	// refused is the version on which the API server refused a patch as invalid. It gives this
+	// answer in two cases: the patch's "test" failed because there is a newer version, or it
+	// does not accept the value. Then the version stays. seen is the version whose bundle has
+	// to be written again. Only the publisher uses both.
+	refused, seen versionAge
 }
 
 // configurationFor returns a configuration, with its entries that call the Service.

@@ -1,10 +1,12 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -50,8 +52,17 @@ func (p *publisher) publish(ctx context.Context, b bundles) {
 	}
 }
 
+// rewriteAfter is how long the first text of a bundle stands before it is written again.
+const rewriteAfter = 2 * checkInterval
+
 // publishIn writes the newest bundle into one configuration. r is the version of the
 // configuration that this replica has seen.
+//
+// The bundle is written twice: first with an empty line at its end, and without this line after
+// [rewriteAfter]. An API server keeps the entries of a configuration in a cache, which a change of
+// the configuration empties. A request that reads the version before at that moment fills the cache
+// with it again, until the next change: for ever (k8s.io/apiserver/pkg/admission/configuration since
+// Kubernetes 1.28; it happened at 2 of 12,000 changes). The second write is the next change.
 func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registration, b bundles) error {
 	want, err := b.newestBundle(ctx)
 	if err != nil {
@@ -61,12 +72,19 @@ func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registra
 	if want == nil || len(entries) == 0 {
 		return nil
 	}
-	patch, err := bundlePatch(r, entries, want)
+	text := append(slices.Clone(want), '\n')
+	if !slices.ContainsFunc(entries, func(e entry) bool { return !bytes.Equal(e.caBundle, text) }) {
+		if c.seen.age(r.resourceVersion, p.now()) < rewriteAfter {
+			return nil
+		}
+		text = want
+	}
+	patch, err := bundlePatch(r, entries, text)
 	if err != nil {
 		return err
 	}
 	err = c.patch(ctx, patch)
-	if overtaken(err) || apierrors.IsInvalid(err) && !c.refused.repeats(r.resourceVersion, p.now()) {
+	if overtaken(err) || apierrors.IsInvalid(err) && c.refused.age(r.resourceVersion, p.now()) <= 2*checkInterval {
 		p.log.Debug("the bundle was not published: the webhook configuration has changed meanwhile", "configuration", c.String(), "error", err)
 		return nil
 	}
@@ -105,19 +123,16 @@ func overtaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)
 }
 
-// refusal remembers the version of an object on which the API server refused a patch
-// as invalid. The API server gives this answer in two cases: the patch's "test" failed
-// because there is a newer version, or the API server does not accept the value.
-type refusal struct {
+// versionAge measures for how long one version of an object has been the newest.
+type versionAge struct {
 	version string
 	since   time.Time
 }
 
-// repeats reports whether the API server refuses the value: the version that it refused
-// some time ago is still the newest one.
-func (r *refusal) repeats(version string, now time.Time) bool {
-	if r.version != version {
-		*r = refusal{version, now}
+// age returns for how long age has been called with this version and no other.
+func (a *versionAge) age(version string, now time.Time) time.Duration {
+	if a.version != version {
+		*a = versionAge{version, now}
 	}
-	return now.Sub(r.since) > 2*checkInterval
+	return now.Sub(a.since)
 }

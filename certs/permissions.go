@@ -105,13 +105,13 @@ func (p *permissions) explain(err error, verb, resource, name string) error {
 type permission struct {
 	rights.Right
 
-	// value is the chart's value that grants it, besides rbac.create.
+	// value is the chart's value that grants it.
 	value string
 }
 
 // String names the right, and the chart's values that grant it.
 func (p permission) String() string {
-	return fmt.Sprintf("%s (the chart grants it with rbac.create=true and %s)", p.Right, p.value)
+	return fmt.Sprintf("%s (the chart grants it with %s)", p.Right, p.value)
 }
 
 // secretPermissions returns the permissions for one Secret. value is the chart's value

@@ -142,7 +142,7 @@ func TestALostPermissionIsNamedBeforeAnythingNeedsThePermission(t *testing.T) {
 		}
 		c.deny("update secrets", true)
 		time.Sleep(2 * permissionInterval)
-		want := `update secrets pillion-ca in namespace pillion-system (permission): missing permission: update secrets pillion-ca in namespace pillion-system (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`
+		want := `update secrets pillion-ca in namespace pillion-system (permission): missing permission: update secrets pillion-ca in namespace pillion-system (the chart grants it with certs.provider=self-signed)`
 		if got := problemsOf(s); got != want {
 			t.Errorf("the problems are\n%s\nwant\n%s", got, want)
 		}

@@ -34,7 +34,7 @@ func (o *SelfSignedOptions) permissions() []permission {
 		verbs = append(verbs, "create")
 	}
 	return append(
-		secretPermissions(o.Namespace, o.SecretName, "certs.secretName="+o.SecretName, verbs...),
+		secretPermissions(o.Namespace, o.SecretName, "certs.provider=self-signed", verbs...),
 		configurationPermissions(o.WebhookConfigurations, "certs.provider=self-signed", "list", "watch", "patch")...)
 }
 

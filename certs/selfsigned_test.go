@@ -253,8 +253,8 @@ func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
 		c.deny("patch mutatingwebhookconfigurations", true)
 		s := c.run(nil)
 		eventually(t, func() error {
-			return mentions(s.Ready(), "missing permission", `watch secrets pillion-ca in namespace pillion-system (the chart grants it with rbac.create=true and certs.secretName=pillion-ca)`,
-				`patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with rbac.create=true and webhook.name=pillion and certs.provider=self-signed)`)
+			return mentions(s.Ready(), "missing permission", `watch secrets pillion-ca in namespace pillion-system (the chart grants it with certs.provider=self-signed)`,
+				`patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with webhook.name=pillion and certs.provider=self-signed)`)
 		})
 		c.deny("watch secrets", false)
 		c.deny("patch mutatingwebhookconfigurations", false)
@@ -272,7 +272,7 @@ func TestALostPermissionIsNamedWhenAWriteNeedsThePermission(t *testing.T) {
 		c.edit(emptied)
 		eventually(t, func() error {
 			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
-				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with rbac.create=true`, "forbidden")
+				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with webhook.name=pillion`, "forbidden")
 		})
 	})
 }

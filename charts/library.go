@@ -10,6 +10,25 @@ import (
 //go:embed pillion/library/*.yaml
 var library embed.FS
 
+//go:embed pillion/Chart.yaml
+var chart string
+
+//go:embed pillion/values.schema.json
+var valuesSchema []byte
+
+// ValuesSchema returns the JSON Schema of the chart's values.
+func ValuesSchema() []byte { return slices.Clone(valuesSchema) }
+
+// Version returns the version of the chart and of Pillion, as in the tag of a release: v0.1.0.
+func Version() string {
+	for line := range strings.Lines(chart) {
+		if version, ok := strings.CutPrefix(line, "version: "); ok {
+			return "v" + strings.TrimSpace(version)
+		}
+	}
+	panic("charts: Chart.yaml has no version")
+}
+
 const (
 	folder    = "pillion/library"
 	extension = ".yaml"

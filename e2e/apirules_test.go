@@ -75,27 +75,58 @@ func TestATemplateThatNoPodMayHaveIsRefusedWithTheAPIServersOwnWords(t *testing.
 	}
 }
 
+// An API server cannot decode a patch with such a quantity, and answers with an error that names nobody.
+func TestAQuantityThatIsNoneIsNamedWhereItComesFrom(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, nil)
+	spec := func(cpu string) string {
+		return fmt.Sprintf("spec: {inject: {spec: {initContainers: [{name: s, image: 'busybox:1.36', restartPolicy: Always, resources: {limits: {cpu: %q}}}]}}}\n", cpu)
+	}
+	template := func(name, cpu string) string {
+		return "apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: " + name + ", namespace: " + n.name + "}\n" + spec(cpu)
+	}
+	if _, stderr, err := run(t, template("constant", "ten"), "kubectl", "apply", "-f", "-"); err == nil || !strings.Contains(stderr, `template constant: spec.inject.spec.initContainers[0].resources.limits.cpu: "ten" is no quantity`) {
+		t.Errorf("at kubectl apply: %v\n%s", err, stderr)
+	}
+	must(t, template("annotated", "${pod.?metadata.?annotations[?'cpu'].orValue('1')}"), "kubectl", "apply", "-f", "-")
+	eventually(t, soon, func() error {
+		_, err := n.preview(t, newPod("probe", map[string]string{"pillion.dev/inject": "annotated", "cpu": "invalid"}))
+		const want = `template annotated: spec.inject.spec.initContainers[0].resources.limits.cpu: gives "invalid", which is no quantity`
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "RenderFailed") {
+			return fmt.Errorf("the pod: %v; want %s", err, want)
+		}
+		return nil
+	})
+}
+
 // guardWords are those of the guard for what lint --server says.
 func guardWords(said string) string {
 	path, rest, _ := strings.Cut(said, ": ")
 	return path + ": the API server refuses pods that get this: " + rest
 }
 
-// Lint's table is a small part of the API's rules, and no line of it may be wrong.
-func TestTheAPIServerRefusesWhatLintsTableDoes(t *testing.T) {
+// brokenPod is a pod with one mistake, at a field.
+type brokenPod struct {
+	Field                     string
+	Metadata, Spec, Container map[string]any
+}
+
+// The tables of lint and of the schema are a small part of the API's rules, and no line of them may be wrong.
+func TestTheAPIServerRefusesWhatTheTablesDo(t *testing.T) {
 	t.Parallel()
-	var cases []struct {
-		Field           string
-		Spec, Container map[string]any
-	}
+	var cases, scalars []brokenPod
 	fromYAML(t, checkout.Path("lint", "testdata", "pods.yaml"), &cases)
+	fromYAML(t, checkout.Path("templates", "podschema", "testdata", "scalars.yaml"), &scalars)
+	cases = append(cases, scalars...)
 	n := newNamespace(t, nil, nil)
 	for _, c := range cases {
 		container := map[string]any{"name": "app", "image": "a:1"}
 		maps.Copy(container, c.Container)
 		spec := map[string]any{"containers": []any{container}}
 		maps.Copy(spec, c.Spec)
-		raw, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "p"}, "spec": spec})
+		metadata := map[string]any{"name": "p"}
+		maps.Copy(metadata, c.Metadata)
+		raw, err := json.Marshal(map[string]any{"metadata": metadata, "spec": spec})
 		expectNoError(t, err)
 		var pod corev1.Pod
 		expectNoError(t, json.Unmarshal(raw, &pod))

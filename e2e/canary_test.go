@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -110,7 +111,7 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	if !maps.Equal(got, inShare(30)) || len(got) == 0 || len(got) == deployments {
 		t.Errorf("30 %% of %d Deployments are %v, want %v", deployments, got, inShare(30))
 	}
-	if table := must(t, "", "kubectl", "get", "sct", canary.name); !strings.HasSuffix(strings.TrimSpace(table), stable.name) {
+	if table := must(t, "", "kubectl", "get", "sct", canary.name, "-o", "wide"); !regexp.MustCompile(stable.name + ` +30 `).MatchString(table) {
 		t.Errorf("kubectl get sct says\n%s", table)
 	}
 	for name := range got {

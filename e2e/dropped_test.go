@@ -142,7 +142,7 @@ func TestTheLibraryIsObjectsOfTheReleaseWithEveryColumn(t *testing.T) {
 		}
 		return nil
 	})
-	if header := strings.Join(strings.Fields(must(t, "", "kubectl", "get", "sct", "fluent-bit", "-o", "wide")), " "); !strings.HasPrefix(header, "NAME READY DEFAULT ORDER HASH AGE CANARY OF REASON SUSPENDED DESCRIPTION ") {
+	if header := strings.Join(strings.Fields(must(t, "", "kubectl", "get", "sct", "fluent-bit", "-o", "wide")), " "); !strings.HasPrefix(header, "NAME READY DEFAULT REQUIRED SUSPENDED ORDER HASH AGE CANARY OF PERCENT REASON DESCRIPTION ") {
 		t.Errorf("the columns are %q", header)
 	}
 	if got := must(t, "", "kubectl", "get", "sct", "debug-toolbox", "-o", `jsonpath={.spec.parameters[?(@.name=="image")].default}`); got != mirrored {

@@ -101,7 +101,7 @@ func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 	}
 	table := must(t, "", "kubectl", "get", "sidecartemplate", m.name)
 	lines := strings.Split(strings.TrimSpace(table), "\n")
-	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME READY DEFAULT ORDER HASH AGE CANARY OF" {
+	if got := strings.Join(strings.Fields(lines[0]), " "); got != "NAME READY DEFAULT REQUIRED SUSPENDED ORDER HASH AGE" {
 		t.Errorf("kubectl get shows the columns %s", got)
 	}
 	if fields := strings.Fields(lines[1]); len(fields) != 6 || !slices.Equal(fields[1:5], []string{"True", "false", "0", object.Status.Hash}) {

@@ -56,6 +56,7 @@ func libraryCases(t *testing.T, template string) []libraryCase {
 			continue
 		}
 		readYAML(t, filepath.Join(dir, "pod.yaml"), c.pod)
+		c.pod.Namespace = ""
 		var given map[string]any
 		readYAML(t, filepath.Join(dir, "pod.yaml"), &given)
 		c.injected = pretty(given) != pretty(want)
@@ -104,11 +105,13 @@ func newRestrictedPod(name string, annotations map[string]string) *corev1.Pod {
 // privileged are the cases whose sidecars do not keep to the restricted standard, as
 // docs/reference/library.md says.
 var privileged = map[string]bool{
-	"istio-proxy/rewrites-probes":        true,
-	"istio-proxy/excluded-ports":         true,
-	"istio-proxy/istios-own-annotations": true,
-	"istio-proxy/host-network":           true, // with the pod of this test it is not one of the host's network
-	"debug-toolbox/for-tcpdump":          true,
+	"istio-proxy/rewrites-probes":           true,
+	"istio-proxy/excluded-ports":            true,
+	"istio-proxy/istios-own-annotations":    true,
+	"istio-proxy/hooks-and-native-sidecars": true,
+	"istio-proxy/probes-of-other-sidecars":  true,
+	"istio-proxy/host-network":              true, // with the pod of this test it is not one of the host's network
+	"debug-toolbox/for-tcpdump":             true,
 }
 
 // It also keeps to the restricted Pod Security Standard where the library says so.

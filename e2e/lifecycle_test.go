@@ -239,7 +239,7 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 	backToOne(t)
 	const (
 		off   = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration pillion"
-		on    = "helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values"
+		on    = rollback
 		apart = "kubectl label namespace shop pillion.dev/injection=disabled --overwrite"
 		back  = "kubectl label namespace shop pillion.dev/injection-"
 	)
@@ -300,7 +300,7 @@ func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
 	})
 	does(t, off)
 	becomes("the policy holds", refused, required)
-	does(t, "kubectl delete validatingadmissionpolicybinding "+policy)
+	does(t, "kubectl delete validatingadmissionpolicybinding -l pillion.dev/required-template")
 	becomes("the policy off", bare, required)
 	does(t, on)
 	becomes("on again", injected, both...)

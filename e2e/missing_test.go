@@ -131,7 +131,7 @@ func TestStatusSaysWhichPodsLackTheirSidecarAndWhichHaveAnOlderOne(t *testing.T)
 	must(t, changed.yaml(), "kubectl", "apply", "-f", "-")
 	n.counts(t, "sct/"+m.name, [4]int{4, 1, 3, 1})
 	out, err := askStatus(t, n.name)
-	for _, want := range []string{"deployment/web  2     0         2", "outdated: " + m.name + "\n", "missing: " + m.name + "\n", "pillion rollout ns/" + n.name} {
+	for _, want := range []string{"deployment/web  2     0           2        0         0", "outdated: " + m.name + "\n", "missing: " + m.name + "\n", "pillion rollout ns/" + n.name} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("status says (%v)\n%s\nwant %q in it", err, out, want)
 		}

@@ -362,15 +362,18 @@ func TestNoPodLosesItsSidecarWhileEditsOfEntriesAreTakenBack(t *testing.T) {
 	}
 }
 
-const upgrade = "helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values"
+const (
+	upgrade  = "helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values"
+	rollback = "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"
+)
 
 // What docs/troubleshoot/runbook.md and docs/concepts/when-pillion-fails.md name for a release that lacks something.
-func TestTheUpgradeOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
+func TestTheRollbackOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
 	soundly(t)
 	before := wholeRelease(t)
 	must(t, "", "kubectl", "delete", mutating, validating, "clusterrole/"+ofCluster, "validatingadmissionpolicy/"+ofCluster+"-labels", "namespace/"+ground.Namespace+"-proof")
 	must(t, "", "kubectl", "-n", ground.Namespace, "delete", "role/pillion", "configmap/pillion")
-	does(t, upgrade)
+	does(t, rollback)
 	isBack(t, before)
 }
 
@@ -383,7 +386,7 @@ func TestTheRunbooksValuesTakeEffect(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for _, set := range []string{"replicas=3", "coverage.enabled=false", "parameterDefaults.fluent-bit.logLevel=debug"} {
+	for _, set := range []string{"replicas=3", "coverage.every=0s", "parameterDefaults.fluent-bit.logLevel=debug"} {
 		does(t, upgrade+" --set "+set)
 	}
 	expectNoError(t, shared.Scale(t.Context(), ground.Namespace, 1))

@@ -156,6 +156,21 @@ func newFloored(t *testing.T, policy bool) floored {
 	return f
 }
 
+// Not in parallel: the command deletes the policies of all templates. NOTES.txt and docs/how-to/switch-off.md name it
+// for policies that stay after the release.
+func TestAPolicyThatStaysAfterTheReleaseIsDeletedByItsLabel(t *testing.T) {
+	f := newFloored(t, true)
+	const kinds = "validatingadmissionpolicybinding,validatingadmissionpolicy"
+	there := must(t, "", "kubectl", "get", kinds, "-l", "pillion.dev/required-template="+f.name, "-o", "name")
+	if lines := strings.Fields(there); len(lines) != 2 {
+		t.Fatalf("the label finds %q, want the policy of %s and its binding", lines, f.name)
+	}
+	does(t, "kubectl delete "+kinds+" -l pillion.dev/required-template")
+	if left := must(t, "", "kubectl", "get", kinds, "-l", "pillion.dev/required-template", "-o", "name"); left != "" {
+		t.Errorf("there still is %s", left)
+	}
+}
+
 // evil is a patch that changes the image of the sidecar.
 func (f floored) evil() []byte {
 	return []byte(`{"metadata":{"labels":{"changed":"too"}},"spec":{"initContainers":[{"name":"` + f.name + `","image":"evil.example.com/x:1"}]}}`)

@@ -47,7 +47,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	const home = ground.Namespace
 	r := &rotating{home: home, webhooks: configuration, server: "pillion." + home + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
 	instead(t, flags([]string{
-		"preview.enabled=false", "library={fluent-bit}", "shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
+		"library={fluent-bit}", "shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
 	})...)
 	backToOne(t)
 	expectNoError(t, shared.Scale(t.Context(), home, 3))

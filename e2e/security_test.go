@@ -47,7 +47,7 @@ var reasons = map[string]reason{
 	"jobs":                              workloads,
 	"deployments":                       templated,
 	"cronjobs":                          templated,
-	"pods":                              {"which pods lack a sidecar (`coverage.enabled`)", "read pods with their plain variables"},
+	"pods":                              {"which pods lack a sidecar (`coverage.every`)", "read pods with their plain variables"},
 	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
 	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},
 	"replicationcontrollers":            owners,

@@ -163,6 +163,8 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	}
 
 	t.Run("an upgrade", func(t *testing.T) {
+		// Helm does not upgrade CRDs, and the chart wants its own.
+		g.run(t, "kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", checkout.Path("charts", "pillion", "crds"))
 		g.during(t, clients, func() {
 			helm(upgrade...)
 			replace(checkout.Webhook())

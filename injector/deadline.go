@@ -53,7 +53,7 @@ func (c *call) end(out Outcome, err error) (Outcome, error) {
 		return Outcome{}, err
 	}
 	refusal := TemplateOutcome{Name: k.template, Code: reason.TemplateTooExpensive, Why: k.deadlineMessage(), Requested: true, named: true}
-	out = Outcome{Change: Change{Pod: r.Pod}, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code, k.config.explainCommand(r)), Refusals: []TemplateOutcome{refusal}}
+	out = Outcome{Change: Change{Pod: r.Pod}, Code: refusal.Code, Message: refused([]TemplateOutcome{refusal}, refusal.Code), Command: k.config.explainCommand(r), Refusals: []TemplateOutcome{refusal}}
 	if k.template != "" {
 		out.Templates = out.Refusals
 	}

@@ -123,7 +123,7 @@ func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
 	}{
 		"before anything": {deadline, "the 1.8 s that the API server allows passed while Pillion was choosing the templates: make the pod smaller, or inject fewer templates into it; " +
 			"if the pod is small, Pillion is overloaded: try again, or ask the cluster's admin for a longer timeout of the webhook " +
-			"(TemplateTooExpensive; for details run: kubectl pillion explain -n bench ", ""},
+			"(TemplateTooExpensive)", ""},
 		"while a template is rendered": {&ending{Context: deadline, after: 500, err: context.DeadlineExceeded},
 			"the 1.8 s that the API server allows passed while Pillion was rendering the template ", "fluent-bit"},
 		"without a deadline": {&ending{Context: t.Context(), err: context.DeadlineExceeded}, "the API server's timeout passed while Pillion was ", ""},

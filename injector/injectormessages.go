@@ -17,6 +17,8 @@ const (
 	jobNeverEnds    = "template %s: the Job finishes only when the container %s ends, too, and a sidecar does not end with the work; " +
 		"the template's author can make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition"
 
+	neverStarts = "the container %v never starts: runAsUser is 0 (of the %s) and runAsNonRoot is true (of the %s); set one of them on the container"
+
 	cancelled = "the client cancelled the request while Pillion was %s: %w"
 
 	// The reasons of a template that a pod of this kind cannot have.
@@ -70,18 +72,21 @@ func (t TemplateOutcome) Warning() string {
 	return t.Code.Warning(fmt.Sprintf("without %s: %s", t.Name, t.Why))
 }
 
-// Refusal returns the message of a refusal without the explain command, so that all workloads with the same
-// mistake have the same text. It returns "" for an allowed pod.
-func (o Outcome) Refusal() string {
-	if len(o.Refusals) == 0 {
-		return o.Message
+// Lines returns the lines of a refusal: the message, and the command that explains it. It returns nil for an allowed
+// pod.
+func (o Outcome) Lines() []string {
+	switch {
+	case o.Allowed:
+		return nil
+	case o.Command == "":
+		return []string{o.Message}
 	}
-	return fmt.Sprintf("%s (%s)", sentences(o.Refusals), o.Code)
+	return []string{o.Message, "For details run: " + o.Command}
 }
 
-// refused returns the message of a refusal.
-func refused(refusals []TemplateOutcome, code reason.Code, command string) string {
-	return fmt.Sprintf("%s (%s; for details run: %s)", sentences(refusals), code, command)
+// refused returns the message of a refusal. All workloads with the same mistake have the same text.
+func refused(refusals []TemplateOutcome, code reason.Code) string {
+	return fmt.Sprintf("%s (%s)", sentences(refusals), code)
 }
 
 // sentences joins refusals, each with its template's name.

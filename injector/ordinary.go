@@ -160,6 +160,7 @@ func (c *call) turn(base map[string]any, a applied, entry templates.Entry, asked
 	}
 	t.fragment, t.files, t.writes, t.warnings, t.podValues = rendered.Fragment, rendered.Files, result.Writes, result.Warnings, result.PodValues
 	t.sentences = append(t.sentences, jobWarnings(base, entry.Name, result.Writes)...)
+	t.sentences = append(t.sentences, userWarnings(result.Pod, entry.Name, result.Writes)...)
 	if writesAny(result.Writes) {
 		t.outcome.Code = reason.Injected
 	}

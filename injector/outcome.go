@@ -53,7 +53,7 @@ func (c *call) conclude(a answer) Outcome {
 	} else {
 		out.Allowed, out.Code = false, out.Refusals[0].Code
 		out.Command = c.config.explainCommand(c.request)
-		out.Message = refused(out.Refusals, out.Code, out.Command)
+		out.Message = refused(out.Refusals, out.Code)
 	}
 	for _, list := range [][]TemplateOutcome{out.Templates, out.Refusals} {
 		for i := range list {

@@ -105,6 +105,17 @@ func TestARefusalNamesItsTemplate(t *testing.T) {
 	}
 }
 
+// The API server cannot decode such a pod, and names nobody: it answers with an error of its own for a patch
+// with a quantity that is none.
+func TestAQuantityThatIsNoneRefusesThePodWithTheTemplateAndThePlace(t *testing.T) {
+	set := setOf(t, map[string]string{"q": `inject: {spec: {initContainers: [{name: s, image: "busybox:1.36", restartPolicy: Always, resources: {limits: {cpu: "${pod.?metadata.?annotations[?'cpu'].orValue('1')}"}}}]}}`})
+	out := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"q","cpu":"invalid"`))
+	const want = `template q: spec.inject.spec.initContainers[0].resources.limits.cpu: gives "invalid", which is no quantity`
+	if out.Code != reason.RenderFailed || !strings.Contains(out.Message, want) {
+		t.Errorf("%s: %s\nwant %s", out.Code, out.Message, want)
+	}
+}
+
 func TestAFalseValidationRefusesThePodWhateverOnErrorSays(t *testing.T) {
 	set := setOf(t, map[string]string{"side": "onError: Skip\n  " + `validations: [{name: net, expression: "!pod.spec.?hostNetwork.orValue(false)", message: "leave hostNetwork out"}]` + "\n  " +
 		`inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
@@ -114,7 +125,7 @@ func TestAFalseValidationRefusesThePodWhateverOnErrorSays(t *testing.T) {
 	}
 	pod["spec"].(map[string]any)["hostNetwork"] = true
 	out := injectOnce(t, set, pod)
-	if out.Allowed || out.Code != reason.ValidationFailed || !strings.HasPrefix(out.Message, "template side: leave hostNetwork out (ValidationFailed;") {
+	if out.Allowed || out.Code != reason.ValidationFailed || !strings.HasPrefix(out.Message, "template side: leave hostNetwork out (ValidationFailed)") {
 		t.Errorf("it is false: %s", out.Message)
 	}
 }

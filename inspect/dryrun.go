@@ -20,7 +20,7 @@ func (s *Session) addAnswer(ctx context.Context, explained *explain.Pod, pod map
 	created, warnings, err := s.Live.createUnnamed(ctx, explained.Namespace, pod)
 	switch {
 	case missingRight(err) != nil:
-		explained.Notes = append(explained.Notes, rightsNote("the API server was not asked by dry run: ", err))
+		s.Live.addGap("the API server's answer to a dry run of the pod", err)
 		explained.TrustFailure()
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -35,6 +35,9 @@ func (s *Session) addAnswer(ctx context.Context, explained *explain.Pod, pod map
 		}
 		if len(versions) > 0 {
 			answer.Text = "admitted, with " + strings.Join(versions, ", ")
+		}
+		if c := explained.Called; c != nil && !c.IsKnown && len(versions) > 0 {
+			*c = explain.CallState{IsKnown: true, Now: true, Why: "yes: the pod of the dry run came back injected", Then: c.Then}
 		}
 		explained.SetDryRun(answer)
 	}

@@ -48,9 +48,10 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 		case "Namespace":
 			report.Namespaces = append(report.Namespaces, l.explainNamespace(ns))
 			pod := runtime.DeepCopyJSON(samples.Bundled()[0].Pod)
-			if explained, err = s.explainNew(ctx, ns, workload.Pod{Object: pod, Owner: "a plain pod"}, pod, nil); err == nil && !l.Complete {
+			if explained, err = s.explainCreated(ctx, workload.Pod{Object: pod, Owner: "a plain pod"}, ns.Namespace, pod, nil); err == nil && !l.Complete {
 				err = s.addAnswer(ctx, &explained, pod)
 			}
+			explained.Keys = []string{} // the namespace's own part has them
 		case "Pod":
 			explained, err = s.explainPod(ctx, ns, target)
 		default:
@@ -61,7 +62,7 @@ func (l *Live) Explain(ctx context.Context, targets []Object) (explain.Report, e
 		}
 		report.Pods = append(report.Pods, explained)
 	}
-	report.Notes = append(report.Notes, l.Notes...)
+	report.Notes = append(report.Notes, l.Notes()...)
 	return report, nil
 }
 
@@ -90,11 +91,15 @@ func (s *Session) ExplainFile(ctx context.Context, p workload.Pod) (explain.Pod,
 	case err != nil:
 		return explained, err
 	case s.Live == nil:
+		explained.HideUnasked()
 		explained.Notes = append(explained.Notes, s.fileNotes(ns.Name, known, now)...)
 	default:
 		explained.Called = new(s.Live.callState(*s.Namespaces.get(ns.Name), created, nil))
+		if !s.Live.Complete {
+			err = s.addAnswer(ctx, &explained, created)
+		}
 	}
-	return explained, nil
+	return explained, err
 }
 
 // standing compares a pod of a file with a pod that is created now. It returns nil for a pod that
@@ -141,22 +146,15 @@ func (s *Session) explainCreated(ctx context.Context, p workload.Pod, ns templat
 	if err != nil {
 		return explain.Pod{}, err
 	}
-	in.Outcome, in.Keys = out, s.keysOf(p, ns, out)
-	if s.Live == nil {
-		return explain.Of(in), nil
-	}
-	explained := explain.Of(in)
-	explained.Notes = append(explained.Notes, s.Namespaces.get(ns.Name).Notes...)
-	return explained, nil
+	in.Outcome, in.Keys, in.NoTemplates = out, s.keysOf(p, ns, out), s.Live != nil && s.Live.Templates == nil
+	return explain.Of(in), nil
 }
 
 // keysOf returns findings about meaningless keys under Pillion's prefix, in a pod or in a workload
-// and its pod template.
+// and its pod template, and in the namespace. A pod is refused for an unknown parameter of a template that it
+// gets, so that is no finding.
 func (s *Session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Outcome) []keys.Finding {
-	if s.Live != nil && s.Live.Templates == nil {
-		return nil
-	}
-	rules := keys.Rules{Templates: s.Templates.In(ns.Name), Namespace: ns.Labels, Concerned: explain.Concerned(out)}
+	rules := keys.Rules{Templates: s.Templates.In(ns.Name), Namespace: ns.Labels, Concerned: explain.Concerned(out), TemplatesUnread: s.Live != nil && s.Live.Templates == nil}
 	ofPod := keys.Object{Level: keys.Pod, Kind: "pod"}
 	ofPod.Labels, ofPod.Annotations = metadataOf(p.Object)
 	var found []keys.Finding
@@ -165,32 +163,20 @@ func (s *Session) keysOf(p workload.Pod, ns templates.Namespace, out injector.Ou
 		of.Labels, of.Annotations = metadataOf(p.Holder())
 		found = keys.Check(rules, of)
 	}
-	return append(found, keys.Check(rules, ofPod)...)
+	found = append(found, keys.Check(rules, ofPod)...)
+	for _, f := range keys.Check(rules, keys.Object{Level: keys.Namespace, Labels: ns.Labels, Annotations: ns.Annotations}) {
+		if template, _, _ := keys.Under(f.Key); template == "" || !rules.Concerned(template) {
+			f.Says = "on the namespace " + f.Says
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 // metadataOf returns an object's labels and annotations.
 func metadataOf(object map[string]any) (labels, annotations map[string]string) {
 	u := unstructured.Unstructured{Object: object}
 	return u.GetLabels(), u.GetAnnotations()
-}
-
-// explainNew is explainCreated for a pod of the cluster. Without the right to read templates, it
-// explains less.
-func (s *Session) explainNew(ctx context.Context, ns Namespace, p workload.Pod, created map[string]any, now *drift.Comparison) (explain.Pod, error) {
-	if s.Live.Templates != nil {
-		return s.explainCreated(ctx, p, ns.Namespace, created, now)
-	}
-	in := explain.Input{Name: p.Owner, Namespace: ns.Name, Standing: now}
-	if ns.Unread != nil {
-		in.Unknown = s.Namespaces.unknown(ns.Name)
-	}
-	explained := explain.Of(in)
-	explained.Notes = append(explained.Notes, ns.Notes...)
-	explained.Verdict, explained.Refused = "which templates it gets cannot be told with your rights", false
-	for i := range explained.Standings {
-		explained.Standings[i].State, explained.Standings[i].Code = explain.StateUnknown, ""
-	}
-	return explained, nil
 }
 
 // explainPod explains a pod that exists.
@@ -207,10 +193,11 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 	if err != nil {
 		return explain.Pod{}, err
 	}
-	explained, err := s.explainNew(ctx, ns, workload.Pod{Object: created, Owner: "Pod/" + o.Name}, created, now)
+	explained, err := s.explainCreated(ctx, workload.Pod{Object: created, Owner: "Pod/" + o.Name}, ns.Namespace, created, now)
 	if err != nil {
 		return explain.Pod{}, err
 	}
+	explained.Called = new(s.Live.callState(ns, created, pod))
 	if !s.Live.Complete {
 		if err := s.addAnswer(ctx, &explained, created); err != nil {
 			return explained, err
@@ -219,7 +206,6 @@ func (s *Session) explainPod(ctx context.Context, ns Namespace, o Object) (expla
 	if now == nil {
 		explained.Notes = append(explained.Notes, explain.Note{Text: "the pod has ended, is being deleted, or mirrors a static pod of a node: it is not compared with a new one, and the answer is about a new one"})
 	}
-	explained.Called = new(s.Live.callState(ns, created, pod))
 	return explained, nil
 }
 
@@ -274,7 +260,7 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 	if _, _, err := workload.Change(documents[0].Object, func(p workload.Pod) (map[string]any, error) {
 		created := p.Created(ns.Name)
 		var err error
-		if explained, err = s.explainNew(ctx, ns, p, created, nil); err != nil {
+		if explained, err = s.explainCreated(ctx, p, ns.Namespace, created, nil); err != nil {
 			return nil, err
 		}
 		explained.Called = new(s.Live.callState(ns, created, nil))
@@ -291,11 +277,12 @@ func (s *Session) explainWorkload(ctx context.Context, ns Namespace, o Object) (
 // explainNamespace explains the label, the annotations and the keys of a namespace.
 func (l *Live) explainNamespace(ns Namespace) explain.Namespace {
 	called := l.callState(ns, nil, nil)
-	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[v1alpha1.InjectionLabel], Called: called.Why, Annotations: map[string]string{}, Keys: []string{}}
+	rules := keys.Rules{Namespace: ns.Labels, TemplatesUnread: l.Templates == nil}
 	if l.Templates != nil {
-		d.Keys = explain.Sentences(keys.Check(keys.Rules{Templates: l.Templates.In(ns.Name), Namespace: ns.Labels},
-			keys.Object{Level: keys.Namespace, Kind: "Namespace", Labels: ns.Labels, Annotations: ns.Annotations}))
+		rules.Templates = l.Templates.In(ns.Name)
 	}
+	d := explain.Namespace{Name: ns.Name, Label: ns.Labels[v1alpha1.InjectionLabel], Called: called.Why, Annotations: map[string]string{}}
+	d.Keys = explain.Sentences(keys.Check(rules, keys.Object{Level: keys.Namespace, Kind: "Namespace", Labels: ns.Labels, Annotations: ns.Annotations}))
 	for key, value := range ns.Annotations {
 		if _, _, ok := keys.Under(key); ok {
 			d.Annotations[key] = value
@@ -316,7 +303,7 @@ func (l *Live) callState(ns Namespace, pod, live map[string]any) explain.CallSta
 	case call == entries.CalledNowhere:
 		called.Why = fmt.Sprintf("no: Pillion excludes the namespace %s", ns.Name)
 	case ns.Unread != nil:
-		called.IsKnown, called.Now, called.Why = false, false, "not known: the namespace's label cannot be read with your rights"
+		called.IsKnown, called.Now, called.Why = false, false, "not known: the namespace cannot be read"
 	case call == entries.CalledByLabel:
 		called.Why = fmt.Sprintf("yes: the namespace has the label %s=%s", key, label)
 	case call == entries.NotCalledByLabel:
@@ -326,8 +313,7 @@ func (l *Live) callState(ns Namespace, pod, live map[string]any) explain.CallSta
 	case call == entries.CalledForAll:
 		called.Why = "yes: Pillion is registered for the pods of all namespaces (webhook.scope: All)"
 	case l.scope != nil:
-		unread := rightsNote(fmt.Sprintf("not known: the namespace has no label %s, and whether webhook.scope is All cannot be read: ", key), l.scope)
-		called.IsKnown, called.Why, called.Remedy = false, unread.Text, unread.Remedy
+		called.IsKnown, called.Why = false, fmt.Sprintf("no, unless webhook.scope is All: the namespace has no label %s", key)
 	case labelled:
 		called.Why = fmt.Sprintf("no: the label %s=%s of the namespace is not recognised; allowed are enabled, enforced and disabled", key, label)
 	case pod == nil:

@@ -154,25 +154,39 @@ func TestExplainOfACluster(t *testing.T) {
 			`Deployment/web in namespace shop: refused: pods "web-x" is forbidden: exceeded quota: q`,
 		}},
 		"a Deployment whose controller tells more than the user may try": {manifests: strings.Replace(unlimited, "uid: r,", "uid: other,", 1) + strings.ReplaceAll(failing, "uid: r}", "uid: other}"), forbidden: []string{"create pods shop"}, args: []string{"deploy/web"}, says: []string{
-			`Deployment/web in namespace shop: refused: pods "web-5d8f-" is forbidden: violates`, "0 of 0 pods up to date", "the API server was not asked by dry run: you lack the right to create pods in namespace shop",
+			`Deployment/web in namespace shop: refused: pods "web-5d8f-" is forbidden: violates`, "0 of 0 pods up to date", "you lack the right to create pods in namespace shop (the API server's answer to a dry run of the pod)",
 		}},
 		"a Deployment whose events may not be read": {manifests: unlimited, forbidden: []string{"list events shop"}, args: []string{"deploy/web"}, says: []string{
-			"note: whether pods could not be created is not known: you lack the right to list events in namespace shop", "1 of 3 pods up to date",
+			"note: you lack the right to list events in namespace shop (whether pods could not be created). An admin can grant it:", "1 of 3 pods up to date",
 		}},
 		"a Deployment for which API servers do not call Pillion": {manifests: unlimited, args: []string{"deploy/web"}, answer: errUncalled, says: []string{
-			"admitted without side, as the API server answers; by the rules: injected (Injected)",
+			"admitted without side, as the API server answers; by the rules: injected (Injected)", "!rollout restart",
 		}},
 		"a Deployment that rolls out": {manifests: strings.Replace(inspecttest.Shop, `image: "web:1"`, `image: "web:2"`, 1), args: []string{"deploy/web"}, says: []string{
 			"0 of 3 pods up to date", "web-5d8f-early missing: side; of an older pod template, by ReplicaSet web-5d8f", "web-5d8f-new of an older pod template, by ReplicaSet web-5d8f",
 		}},
 		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt is not recognised"}},
 		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}, says: []string{
-			"the installer's values, which change side, cannot be read", "web-5d8f-new perhaps outdated: side", "The API server's answer to a dry run", "An admin can grant more: kubectl -n pillion-system create role pillion-settings --verb=list --resource=configmaps kubectl -n pillion-system create rolebinding pillion-settings --role=pillion-settings --user=mia", "level low (Default)",
+			"the installer's values change side", "web-5d8f-new perhaps outdated: side", "The API server's answer to a dry run", "An admin can grant it: kubectl -n pillion-system create role pillion-list-configmaps --verb=list --resource=configmaps kubectl -n pillion-system create rolebinding pillion-list-configmaps --role=pillion-list-configmaps --user=mia", "level low (Default)",
 		}},
 		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
 		"a team that may read nothing else": {forbidden: append([]string{"list sidecartemplates", "get namespaces", "create pods shop"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-old"}, says: []string{
-			"which templates it gets cannot be told with your rights", "side the pod has version", "the templates in force cannot be read: you lack the right to list sidecartemplates.pillion.dev in all namespaces", "not known: the namespace's label cannot be read", "yes: the pod has the record",
-			"the API server was not asked by dry run: you lack the right to create pods in namespace shop",
+			"Pod/web-5d8f-old in namespace shop: injected with side; created now: as its namespace asks", "side the pod has version", "to list sidecartemplates.pillion.dev in all namespaces (which rule chose a template, and its parameters)", "not known: the namespace cannot be read", "yes: the pod has the record",
+			"to create pods in namespace shop (the API server's answer to a dry run of the pod)",
+		}},
+		"a namespace's admin who may not read templates": {forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"deploy/web"}, says: []string{
+			"Deployment/web in namespace shop: injected with side", `namespace says pillion.dev/inject: "side" → these templates`, "3 pods: 1 with no sidecar of Pillion's, 2 with side", "admitted, with side (version",
+			"warning: annotation pillion.dev/inject has no effect on the Deployment itself", "!rollout restart", "!(Injected)",
+		}},
+		"a namespace's admin whose pods are refused": {forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-early"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("no such parameter (BadParameter)")), says: []string{
+			`Pod/web-5d8f-early in namespace shop: not injected; created now: refused: pods "web-x" is forbidden: no such parameter (BadParameter)`,
+		}},
+		"a namespace's admin whose pods opt out": {manifests: strings.Replace(inspecttest.Shop, "metadata: {labels: {app: web, team: web}}\n", "metadata: {labels: {app: web, team: web}, annotations: {pillion.dev/inject: 'false'}}\n", 1), answer: errUncalled,
+			forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"deploy/web"}, says: []string{
+				"Deployment/web in namespace shop: not injected", `pod says pillion.dev/inject: "false"`,
+			}},
+		"a namespace's admin without a label": {manifests: strings.Replace(inspecttest.Shop, ", pillion.dev/injection: enabled}", "}", 1), forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"ns/shop"}, answer: errUncalled, says: []string{
+			"no, unless webhook.scope is All: the namespace has no label pillion.dev/injection", "warning annotation pillion.dev/injekt is not recognised", "a plain pod in namespace shop: not injected",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,9 +225,17 @@ func TestExplainOfACluster(t *testing.T) {
 				}
 			}
 			for _, want := range c.says {
-				if !strings.Contains(flat(text.String()), want) {
+				unwanted, not := strings.CutPrefix(want, "!")
+				switch there := strings.Contains(flat(text.String()), unwanted); {
+				case there && not:
+					t.Errorf("%q is in\n%s", unwanted, text.String())
+				case !there && !not:
 					t.Errorf("no %q in\n%s", want, text.String())
 				}
+			}
+			// A headline is a verdict, and rights are named once, at the end.
+			if first, _, _ := strings.Cut(text.String(), "\n"); strings.Contains(first, "right") || strings.Count(flat(text.String()), "you lack the right") > 1 {
+				t.Errorf("rights are not named once, at the end:\n%s", text.String())
 			}
 			if err := show.JSON(&encoded, report); err != nil {
 				t.Fatal(err)

@@ -29,8 +29,10 @@ type Live struct {
 	Complete bool
 	// Fallback is the namespace of objects without one.
 	Fallback string
-	// Notes name the objects that could not be read, with the commands that grant the right.
-	Notes []explain.Note
+
+	// notes are about settings that could not be read. gaps are the facts that the user lacks the right to read.
+	notes []explain.Note
+	gaps  []gap
 }
 
 // WithSettings returns the cluster with settings.
@@ -57,44 +59,40 @@ func (c *Cluster) Live(ctx context.Context) (*Live, error) {
 		l.Complete = true
 		return l, nil
 	}
-	notes := []explain.Note{{
-		Text: "Pillion's settings cannot be read with your rights: templates are compiled without the installer's values. What the server does with the pod is the dry run's answer. An admin can grant more:",
-		Remedy: []string{
-			fmt.Sprintf("kubectl -n %s create role pillion-settings --verb=list --resource=configmaps", c.Namespace),
-			fmt.Sprintf("kubectl -n %s create rolebinding pillion-settings --role=pillion-settings %s", c.Namespace, subjectFlag(err)),
-		},
-	}}
-	settings, more, err := c.teamSettings(ctx)
-	if err != nil {
-		return nil, err
+	settings, note, unread, teamErr := c.teamSettings(ctx)
+	if teamErr != nil {
+		return nil, teamErr
 	}
 	l := c.WithSettings(settings)
-	l.Notes = append(notes, more...)
+	if note != "" {
+		l.notes = append(l.notes, explain.Note{Text: note})
+	}
+	if unread != nil {
+		l.addGap("which rule chose a template, and its parameters", unread)
+	}
+	l.addGap("the installer's values, without which templates are compiled", err)
 	return l, nil
 }
 
 // teamSettings returns the settings for a user who may not read the server's: the templates of the cluster, and the
-// defaults of the other settings. The templates are nil if the user may not read them.
-func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain.Note, err error) {
+// defaults of the other settings. The templates are nil if the user may not read them; unread is then the error. The note
+// may be empty.
+func (c *Cluster) teamSettings(ctx context.Context) (s Settings, note string, unread, err error) {
 	s = Settings{
 		Excluded: append(settings.DefaultExcluded(), c.Namespace), approximate: map[string]string{},
 		Compile: templates.Options{ForeignSidecars: templates.DefaultForeignSidecars(), Check: injector.CheckRequired},
 	}
 	if s.All, s.scope, err = c.calledForAll(ctx, "pillion"); err != nil {
-		return s, nil, err
-	}
-	note := func(format string, args ...any) {
-		notes = append(notes, explain.Note{Text: fmt.Sprintf(format, args...)})
+		return s, "", nil, err
 	}
 	found, err := c.Objects.Resource(store.Resource).List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
-		return s, []explain.Note{rightsNote("the templates in force cannot be read: ", err)}, nil
+		return s, "", err, nil
 	case apierrors.IsNotFound(err):
-		note("the API has no SidecarTemplates: Pillion is not installed, or its CRD is gone")
-		return s, notes, nil
+		return s, "the API has no SidecarTemplates: Pillion is not installed, or its CRD is gone", nil, nil
 	case err != nil:
-		return s, nil, fmt.Errorf("reading the SidecarTemplates: %w", err)
+		return s, "", nil, fmt.Errorf("reading the SidecarTemplates: %w", err)
 	}
 	s.Templates = store.Compile(found.Items, s.Compile)
 	hashed := true
@@ -112,10 +110,10 @@ func (c *Cluster) teamSettings(ctx context.Context) (s Settings, notes []explain
 		}
 	}
 	if len(differ) > 0 {
-		note("the installer's values, which change %s, cannot be read: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", "))
+		note = fmt.Sprintf("the installer's values change %s: parameters and places that are shown of it may differ from the server's", strings.Join(differ, ", "))
 	}
 	s.Templates, s.AllExact = c.NamespacedTemplates(ctx, s.Templates, s.Compile), hashed && len(differ) == 0
-	return s, notes, nil
+	return s, note, nil, nil
 }
 
 // Namespace is a namespace of a cluster or of files.
@@ -123,7 +121,6 @@ type Namespace struct {
 	templates.Namespace
 	// Unread is the error of reading its metadata, or nil.
 	Unread error
-	Notes  []explain.Note
 
 	// hasMetadata means that the metadata have been read. object is the namespace of a cluster.
 	hasMetadata bool
@@ -138,7 +135,6 @@ func (c *Cluster) NamespaceOf(ctx context.Context, name string) (Namespace, erro
 	switch {
 	case apierrors.IsForbidden(err):
 		ns.Unread = err
-		ns.Notes = append(ns.Notes, rightsNote(fmt.Sprintf("the label and the annotations of namespace %s cannot be read: ", name), err))
 	case err != nil:
 		return ns, fmt.Errorf("reading namespace %s: %w", name, err)
 	default:

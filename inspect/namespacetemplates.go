@@ -71,10 +71,13 @@ func (c *Cluster) AllNamespacedTemplates(ctx context.Context, compile templates.
 	return all, nil
 }
 
-// NamespaceOf is [Cluster.NamespaceOf]. It adds a note if the namespace's own templates cannot be
+// NamespaceOf is [Cluster.NamespaceOf]. It adds a gap if the namespace or its own templates cannot be
 // read.
 func (l *Live) NamespaceOf(ctx context.Context, name string) (Namespace, error) {
 	ns, err := l.Cluster.NamespaceOf(ctx, name)
+	if ns.Unread != nil {
+		l.addGap(fmt.Sprintf("the label and the annotations of namespace %s", name), ns.Unread)
+	}
 	if err != nil || l.Templates == nil {
 		return ns, err
 	}
@@ -83,7 +86,7 @@ func (l *Live) NamespaceOf(ctx context.Context, name string) (Namespace, error) 
 	switch err, _ := unread.(error); {
 	case !failed:
 	case apierrors.IsForbidden(err):
-		ns.Notes = append(ns.Notes, rightsNote(fmt.Sprintf("the templates of namespace %s itself cannot be read: ", name), err))
+		l.addGap(fmt.Sprintf("the templates of namespace %s itself", name), err)
 	default:
 		return ns, fmt.Errorf("reading the templates of namespace %s itself: %w", name, err)
 	}

@@ -49,16 +49,17 @@ type PodsReport struct {
 	args string
 }
 
-// PodCounts has numbers of running pods.
+// PodCounts has numbers of running pods. UpToDate, Missing, Outdated and WouldBeRefused add up to Pods.
 type PodCounts struct {
 	Pods     int `json:"pods"`
-	Injected int `json:"injected"`
+	UpToDate int `json:"upToDate"`
 	Missing  int `json:"missing"`
 	Outdated int `json:"outdated"`
-	// Dropped pods have a sidecar that they would not get now.
-	Dropped int `json:"dropped"`
 	// WouldBeRefused pods could not be created now.
 	WouldBeRefused int `json:"wouldBeRefused"`
+	// Injected pods have a sidecar. Dropped pods are up to date, and have a sidecar that they would not get now.
+	Injected int `json:"injected"`
+	Dropped  int `json:"dropped"`
 }
 
 func (c PodCounts) outdatedOrMissing() int { return c.Missing + c.Outdated }
@@ -236,7 +237,7 @@ func describePod(s drift.Comparison) string {
 	return explain.FormatDifference(&s)
 }
 
-// count counts one pod in each of its columns.
+// count counts one pod.
 func (c *PodCounts) count(s drift.Comparison) {
 	c.Pods++
 	if s.Injected() {
@@ -249,8 +250,11 @@ func (c *PodCounts) count(s drift.Comparison) {
 		c.Missing++
 	case s.Has(drift.Outdated):
 		c.Outdated++
-	case s.Has(drift.Dropped):
-		c.Dropped++
+	default:
+		c.UpToDate++
+		if s.Has(drift.Dropped) {
+			c.Dropped++
+		}
 	}
 }
 

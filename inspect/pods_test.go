@@ -128,13 +128,18 @@ func TestStatusCountsPodsByNamespaceAndWorkload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, n := range r.Namespaces {
+		if sum := n.UpToDate + n.Missing + n.Outdated + n.WouldBeRefused; sum != n.Pods {
+			t.Errorf("the pods of %s add up to %d, want %d", n.Name, sum, n.Pods)
+		}
+	}
 	var out strings.Builder
 	r.Write(&out, inspect.Target{})
-	want := `NAMESPACE  INJECTION  PODS  INJECTED  MISSING  OUTDATED  REFUSED
-shop       enabled    6     2         3        1         1 lately
-broken     enabled    1     0         0        0         1 now
-bank       enforced   2     2         0        0         -
-off        disabled   1     1         0        0         -
+	want := `NAMESPACE  INJECTION  PODS  UP TO DATE  MISSING  OUTDATED  REFUSED
+shop       enabled    6     2           3        1         0
+broken     enabled    1     0           0        0         1
+bank       enforced   2     2           0        0         0
+off        disabled   1     1           0        0         0
 
 WORKLOAD        NAMESPACE  PODS  OUTDATED OR MISSING
 deployment/web  shop       2     missing: logs, proxy
@@ -169,7 +174,7 @@ func TestStatusOfANamespaceListsItsPods(t *testing.T) {
 	var out strings.Builder
 	r.Write(&out, of)
 	for _, want := range []string{
-		"deployment/web    2     0         2        0         0\n", "deployment/db     1     1         0        0         0\n", "deployment/quiet  1     0         0        0         0\n",
+		"deployment/web    2     0           2        0         0\n", "deployment/db     1     1           0        0         0\n", "deployment/quiet  1     1           0        0         0\n",
 		"web-5d8c-0  missing: ", "api-5d8c-0  outdated: proxy\n", "pillion rollout ns/shop --dry-run\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -191,7 +196,7 @@ func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
 	for _, n := range r.Namespaces {
 		got[n.Name] = n.PodCounts
 	}
-	want := map[string]inspect.PodCounts{"shop": {Pods: 5, Injected: 2, Missing: 3}, "bank": {Pods: 2, Injected: 2}, "off": {Pods: 1, Injected: 1, Dropped: 1}}
+	want := map[string]inspect.PodCounts{"shop": {Pods: 5, UpToDate: 2, Injected: 2, Missing: 3}, "bank": {Pods: 2, UpToDate: 2, Injected: 2}, "off": {Pods: 1, UpToDate: 1, Injected: 1, Dropped: 1}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -208,7 +213,7 @@ func TestStatusOfATemplateInOneNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := reader.ComparePods(t.Context(), of)
-	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].PodCounts != (inspect.PodCounts{Pods: 5, Injected: 2, Missing: 3}) {
+	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].PodCounts != (inspect.PodCounts{Pods: 5, UpToDate: 2, Injected: 2, Missing: 3}) {
 		t.Fatalf("%v %+v", err, r.Namespaces)
 	}
 	if next := r.Next(of); fmt.Sprint(next) != "[pillion rollout sct/logs -n shop --dry-run]" {

@@ -17,12 +17,12 @@ func (r PodsReport) Write(out *strings.Builder, of Target) {
 	namespaces := r.Namespaces[:min(len(r.Namespaces), maxRows)]
 	var rows []string
 	for _, n := range namespaces {
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%s", n.Name, show.Plain(cmp.Or(n.Injection, "-")), n.Pods, n.Injected, n.Missing, n.Outdated, n.formatRefusals()))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%d", n.Name, show.Plain(cmp.Or(n.Injection, "-")), n.Pods, n.UpToDate, n.Missing, n.Outdated, n.WouldBeRefused))
 	}
 	if len(rows) == 0 {
 		rows = []string{"none"}
 	}
-	WriteTable(out, "NAMESPACE\tINJECTION\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED", rows)
+	WriteTable(out, "NAMESPACE\tINJECTION\tPODS\tUP TO DATE\tMISSING\tOUTDATED\tREFUSED", rows)
 	if more := len(r.Namespaces) - maxRows; more > 0 {
 		fmt.Fprintf(out, "and %d more namespaces with as few such pods or fewer; -o json lists all\n", more)
 	}
@@ -40,25 +40,13 @@ func (r PodsReport) Write(out *strings.Builder, of Target) {
 	}
 }
 
-// formatRefusals formats the numbers of pods that would be refused now and of recent refusals.
-func (n namespaceReport) formatRefusals() string {
-	var parts []string
-	if n.WouldBeRefused > 0 {
-		parts = append(parts, fmt.Sprintf("%d now", n.WouldBeRefused))
-	}
-	if len(n.RefusedLately) > 0 {
-		parts = append(parts, fmt.Sprintf("%d lately", len(n.RefusedLately)))
-	}
-	return cmp.Or(strings.Join(parts, ", "), "-")
-}
-
 // writeWorkloads writes the workloads. For the target of a namespace, it also writes the pods that
 // differ from new ones.
 func (r PodsReport) writeWorkloads(out *strings.Builder, of Target) {
 	if len(r.Workloads) == 0 {
 		return
 	}
-	heading := "\nWORKLOAD\tPODS\tINJECTED\tMISSING\tOUTDATED\tREFUSED NOW"
+	heading := "\nWORKLOAD\tPODS\tUP TO DATE\tMISSING\tOUTDATED\tREFUSED"
 	if of.Namespace == "" {
 		heading = "\nWORKLOAD\tNAMESPACE\tPODS\tOUTDATED OR MISSING"
 	}
@@ -69,7 +57,7 @@ func (r PodsReport) writeWorkloads(out *strings.Builder, of Target) {
 			rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s", name, o.Namespace, o.Pods, cell(show.Plain(o.formatTemplates()))))
 			continue
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d", name, o.Pods, o.Injected, o.Missing, o.Outdated, o.WouldBeRefused))
+		rows = append(rows, fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d", name, o.Pods, o.UpToDate, o.Missing, o.Outdated, o.WouldBeRefused))
 		for _, p := range o.OutdatedPods {
 			pods = append(pods, p.Name+"\t"+cell(show.Plain(p.Text)))
 		}

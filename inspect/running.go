@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/coverage"
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/owner"
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/inspect/explain"
 )
 
@@ -57,36 +59,59 @@ func (s *Session) addRunning(ctx context.Context, explained *explain.Pod, ns Nam
 	explained.Running = r
 	creators, err := s.Live.creatorsOf(ctx, ns.Name, o, workload)
 	if err != nil {
-		r.Unread = new(rightsNote("", err))
+		r.Unread = s.Live.unreadPods(err)
 		return nil
 	}
 	if r.Failure, err = s.Live.failure(ctx, ns.Name, creators); err != nil {
-		explained.Notes = append(explained.Notes, rightsNote("whether pods could not be created is not known: ", err))
+		s.Live.addGap("whether pods could not be created", err)
 	}
-	if s.Live.Templates == nil {
-		r.Unread = &explain.Note{Text: "whether they are up to date cannot be told without the templates"}
-		return nil
-	}
+	injected := map[string]int{}
 	_, err = s.Live.podsOf(workload).Each(ctx, ns.Name, func(pod map[string]any) error {
 		of, _ := owner.Controller(pod)
 		by, mine := creators[types.UID(of.UID)]
 		if !mine {
 			return nil
 		}
+		if s.Live.Templates == nil {
+			rec, _ := record.Parse(pod)
+			r.Pods++
+			injected[strings.Join(slices.Sorted(maps.Keys(rec.Templates)), ", ")]++
+			return nil
+		}
 		return s.addRunningPod(ctx, r, ns, pod, by)
 	})
 	switch {
 	case apierrors.IsForbidden(err):
-		r.Unread = new(rightsNote("", err))
+		r.Unread = s.Live.unreadPods(err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading the pods of %s/%s: %w", o.Kind, o.Name, err)
+	case s.Live.Templates == nil:
+		r.Unread = &explain.Note{Text: formatInjected(injected)}
+		return nil
 	}
 	slices.SortFunc(r.OutdatedPods, func(a, b explain.RunningPod) int { return cmp.Compare(a.Name, b.Name) })
-	if r.Replace && o.Restarts {
+	if r.Replace && o.Restarts && (explained.Called.Now || !explained.Called.IsKnown) {
 		r.Remedy = fmt.Sprintf("kubectl -n %s rollout restart %s/%s", ns.Name, strings.ToLower(o.Kind), o.Name)
 	}
 	return nil
+}
+
+// unreadPods adds a gap for the pods of a workload, and returns the sentence that stands in their place.
+func (l *Live) unreadPods(err error) *explain.Note {
+	l.addGap("which pods of a workload are up to date", err)
+	return &explain.Note{Text: "not known"}
+}
+
+// formatInjected formats the numbers of a workload's pods by the templates in their records.
+func formatInjected(pods map[string]int) string {
+	var parts []string
+	total := 0
+	for _, names := range slices.Sorted(maps.Keys(pods)) {
+		total += pods[names]
+		parts = append(parts, fmt.Sprintf("%d with %s", pods[names], cmp.Or(names, "no sidecar of Pillion's")))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d pods: %s", total, strings.Join(parts, ", ")), ": ")
 }
 
 // addRunningPod adds a pod of a workload.

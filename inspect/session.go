@@ -3,8 +3,6 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,7 +10,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/injector/workload"
-	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -153,16 +150,17 @@ func (n Namespaces) Find(name string) (ns templates.Namespace, known bool) {
 // unknown formats the reason why the annotations of a namespace are not known.
 func (n Namespaces) unknown(name string) string {
 	if of := n.all[name]; of != nil && of.Unread != nil {
-		return "not known: the namespace cannot be read with your rights"
+		return "not known: the namespace cannot be read"
 	}
 	return "not known: no --namespace-file has it"
 }
 
-// ReadFailures returns the notes of all namespaces. unread reports whether one could not be read.
-func (n Namespaces) ReadFailures() (unread bool, notes []explain.Note) {
-	for _, name := range slices.Sorted(maps.Keys(n.all)) {
-		unread = unread || n.all[name].Unread != nil
-		notes = append(notes, n.all[name].Notes...)
+// Unread reports whether one of the namespaces could not be read.
+func (n Namespaces) Unread() bool {
+	for _, ns := range n.all {
+		if ns.Unread != nil {
+			return true
+		}
 	}
-	return unread, notes
+	return false
 }

@@ -2,56 +2,48 @@ package lint
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	names "k8s.io/apimachinery/pkg/util/validation"
 )
 
-// values are the allowed values of fields in which people mistype, as words or as A..B. They are a small
-// part of the API server's checks, and only lint's rule api reads them.
+// values are the allowed words of fields in which people mistype. They are a small part of the API server's
+// checks, and only lint's rule api reads them.
 var values = map[string]string{
 	"spec.dnsPolicy":                                   "ClusterFirst ClusterFirstWithHostNet Default None",
 	"spec.restartPolicy":                               "Always Never OnFailure",
 	"spec.securityContext.seccompProfile.type":         "Localhost RuntimeDefault Unconfined",
 	"spec.tolerations.effect":                          "NoExecute NoSchedule PreferNoSchedule",
-	"spec.topologySpreadConstraints.maxSkew":           "1..2147483647",
 	"spec.topologySpreadConstraints.whenUnsatisfiable": "DoNotSchedule ScheduleAnyway",
-	"spec.affinity.nodeAffinity.preferred.weight":      "1..100",
-	"spec.affinity.podAffinity.preferred.weight":       "1..100",
-	"spec.affinity.podAntiAffinity.preferred.weight":   "1..100",
 	"spec.volumes.hostPath.type":                       "BlockDevice CharDevice Directory DirectoryOrCreate File FileOrCreate Socket",
 	"spec.any.imagePullPolicy":                         "Always IfNotPresent Never",
 	"spec.any.restartPolicy":                           "Always Never OnFailure",
 	"spec.any.terminationMessagePolicy":                "FallbackToLogsOnError File",
-	"spec.any.ports.containerPort":                     "1..65535",
-	"spec.any.ports.hostPort":                          "0..65535",
 	"spec.any.ports.protocol":                          "SCTP TCP UDP",
 	"spec.any.securityContext.seccompProfile.type":     "Localhost RuntimeDefault Unconfined",
 	"spec.any.volumeMounts.mountPropagation":           "Bidirectional HostToContainer None",
-	"spec.any.lifecycle.preStop.sleep.seconds":         "0..9223372036854775807",
 	"spec.any.probe.httpGet.scheme":                    "HTTP HTTPS",
-	"spec.any.probe.initialDelaySeconds":               "0..2147483647",
-	"spec.any.probe.timeoutSeconds":                    "0..2147483647",
-	"spec.any.probe.periodSeconds":                     "0..2147483647",
-	"spec.any.probe.successThreshold":                  "0..2147483647",
-	"spec.any.probe.failureThreshold":                  "0..2147483647",
 }
 
 // unique are fields that no two items of a list may share.
 var unique = []string{"spec.volumes.name", "spec.any.ports.name", "spec.any.volumeMounts.mountPath"}
 
+// keyed are the maps whose keys are qualified names. All but annotations have values of a label's form.
+var keyed = [][]string{{"metadata", "annotations"}, {"metadata", "labels"}, {"spec", "nodeSelector"}}
+
 // general are the names of fields that stand for others in values and unique.
 var general = map[string]string{
 	"containers": "any", "initContainers": "any", "livenessProbe": "probe", "readinessProbe": "probe", "startupProbe": "probe",
-	"preferredDuringSchedulingIgnoredDuringExecution": "preferred",
 }
 
 // mistake is a value that the API does not allow, with its field.
 type mistake struct{ rule, field, message string }
 
-// mistakesOf returns the values of a pod that the tables do not allow, and the mounts without a volume.
+// mistakesOf returns the keys and values of a pod that the tables do not allow, and the mounts without a volume.
 func mistakesOf(pod map[string]any) []mistake {
 	spec, _ := pod["spec"].(map[string]any)
 	f := finder{volumes: map[string]bool{}}
@@ -62,7 +54,33 @@ func mistakesOf(pod map[string]any) []mistake {
 		f.volumes[name] = true
 	}
 	f.search("spec", "spec", spec)
+	for _, path := range keyed {
+		f.mistakes = append(f.mistakes, keyMistakes(pod, path)...)
+	}
 	return f.mistakes
+}
+
+// keyMistakes returns the keys of a map of the pod, and the values of labels, that the API does not allow.
+func keyMistakes(pod map[string]any, path []string) []mistake {
+	rule := strings.Join(path, ".")
+	entries, _, err := unstructured.NestedStringMap(pod, path...)
+	if err != nil {
+		return nil // the pod's types say so
+	}
+	var found []mistake
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		field, name := fmt.Sprintf("%s[%s]", rule, key), key
+		if rule == "metadata.annotations" {
+			name = strings.ToLower(key) // as the API does
+		}
+		if len(names.IsQualifiedName(name)) > 0 {
+			found = append(found, mistake{rule, field, fmt.Sprintf("the key %q is not allowed; a key is NAME or DOMAIN/NAME, and NAME at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit", key)})
+		}
+		if rule != "metadata.annotations" && len(names.IsValidLabelValue(entries[key])) > 0 {
+			found = append(found, mistake{rule, field, fmt.Sprintf("the value %q is not allowed; it has at most 63 letters, digits, '-', '_' and '.', the first and the last a letter or a digit", entries[key])})
+		}
+	}
+	return found
 }
 
 type finder struct {
@@ -96,27 +114,12 @@ func (f *finder) search(rule, field string, part any) {
 			}
 		}
 	default:
-		if allowed := values[rule]; allowed != "" && !allows(allowed, part) {
-			add(rule, field, "%v is not allowed; allowed are %s", part, strings.ReplaceAll(allowed, " ", ", "))
+		word, _ := part.(string)
+		if allowed := values[rule]; allowed != "" && word != "" && !slices.Contains(strings.Fields(allowed), word) {
+			add(rule, field, "%s is not allowed; allowed are %s", word, strings.ReplaceAll(allowed, " ", ", "))
 		}
 		if name, ok := part.(string); ok && rule == "spec.any.volumeMounts.name" && !f.volumes[name] {
 			add(rule, field, "there is no volume %q: declare it in spec.inject.spec.volumes. If pods bring it along, keep other pods away by a matchCondition or a validation, and give lint one that has it with --pod", name)
 		}
 	}
-}
-
-// allows reports whether a value is one of some words, or in a range. The decoder finds values of another
-// type.
-func allows(allowed string, value any) bool {
-	number, isNumber := value.(json.Number)
-	least, most, isRange := strings.Cut(allowed, "..")
-	if !isRange {
-		text, isText := value.(string)
-		return !isText || text == "" || slices.Contains(strings.Fields(allowed), text)
-	}
-	n, err := number.Int64()
-	var from, to int64
-	_, _ = fmt.Sscan(least, &from)
-	_, _ = fmt.Sscan(most, &to)
-	return !isNumber || err != nil || from <= n && n <= to
 }

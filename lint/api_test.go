@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -14,8 +15,8 @@ import (
 
 // brokenPod is a pod that breaks one line of the table.
 type brokenPod struct {
-	Field           string
-	Spec, Container map[string]any
+	Field                     string
+	Metadata, Spec, Container map[string]any
 }
 
 // A line that no pod breaks would never be held to a real API server.
@@ -35,12 +36,15 @@ func TestEachLineOfTheTableFindsItsMistakeAndNothingElse(t *testing.T) {
 	for _, rule := range unique {
 		untried[rule] = true
 	}
+	for _, path := range keyed {
+		untried[strings.Join(path, ".")] = true
+	}
 	for _, c := range cases {
 		container := map[string]any{"name": "app", "image": "a:1"}
 		maps.Copy(container, c.Container)
 		spec := map[string]any{"containers": []any{container}}
 		maps.Copy(spec, c.Spec)
-		text, err := json.Marshal(map[string]any{"spec": spec})
+		text, err := json.Marshal(map[string]any{"metadata": c.Metadata, "spec": spec})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,17 +42,22 @@ type Rule struct {
 
 // Rules are all rules, in the order of their names.
 var Rules = []Rule{
-	{"api", Error, "The API would refuse the pod for a frequent typing mistake. Lint knows words and ranges of some fields, names that stand twice, mounts without a volume, values of a wrong form. That is a small part of what --server finds."},
+	{"api", Error, "The API would refuse the pod for a frequent typing mistake. Lint knows words of some fields, keys of labels and annotations, names that stand twice, mounts without a volume, values of a wrong form. That is a small part of what --server finds."},
 	{"canary", Error, "A canary cannot stand in for the stable template, so it selects no pods. A warning where the stable template is neither among the files nor in the library."},
 	{"compile", Error, "The manifest has a mistake, and no pod ever gets the template."},
 	{"conflict", Error, "A pod of yours would be refused: the template cannot be merged into it, or a validation is false for it. A note if it cannot be merged into a bundled pod."},
 	{"default-container", Warning, "A sidecar comes before the pod's own containers, so kubectl logs and exec use it by default."},
+	{"ephemeral-storage", Warning, "A sidecar has a limit for ephemeral storage, which is that of the whole pod where no other container has one."},
 	{"exception-ended", Warning, "An exception of a required template has ended: it lets no new pod go without the template, and can be taken out."},
 	{"image-tag", Warning, "An image has no tag or digest, or the tag latest: the program can change without a change of the template."},
 	{"init-order", Warning, "A native sidecar starts after the pod's init containers, which the template extends as well."},
+	{"init-waits", Warning, "An init container looks like a sidecar without restartPolicy: Always. Pods wait until it ends, which it may never do."},
 	{"job-never-finishes", Warning, "A plain container keeps a Job from finishing; a native sidecar (an init container with restartPolicy: Always) does not."},
 	{"name-taken", Error, "Two templates have one name. Templates of two namespaces may; one of a namespace may not have that of a template of the cluster."},
 	{"namespace-room", Error, "A NamespacedSidecarTemplate would not be in force: it is too large, or its namespace has too many."},
+	{"never-starts", Warning, "The kubelet never starts a container of the template in a sample pod: it runs as root, and runAsNonRoot is true. An error for a pod of yours."},
+	{"quality-of-service", Warning, "With --pod: the template makes a pod of yours Burstable that is Guaranteed without it."},
+	{"open-fields", Warning, "A required template leaves fields of the pod open by which an author can weaken the sidecar. Examples are hostPID and a grace period of 0."},
 	{"reference", Warning, "A name that the API accepts and nothing has. Examples are a port of a probe that the container does not have, a ConfigMap or Secret that cannot exist."},
 	{"render", Error, "The template fails for a sample pod."},
 	{"resources", Warning, "A sidecar has no CPU or memory request, or no memory limit."},
@@ -60,6 +65,7 @@ var Rules = []Rule{
 	{"server", Error, "With --server: the API server refuses pods that get the template. A warning if it accepts others."},
 	{"text", Warning, "A value is inside a shell script or the text of a configuration, where it can change the meaning."},
 	{"untried", Warning, "No sample pod gets the template, so nothing of what it injects was checked. Give a pod that gets it with --pod. A note if only a pod of yours does not get it."},
+	{"values", Error, "With -f: the chart refuses a name in library, templates or parameterDefaults."},
 	{"warning", Warning, "The manifest has something that is allowed and probably not meant."},
 }
 
@@ -245,6 +251,7 @@ func (l *linter) document(d Document) Result {
 	if tr.canary(t) {
 		tr.result.template = tr.template
 		tr.checkSamples()
+		tr.openFields()
 	}
 	tr.sortFindings()
 	return tr.result
@@ -319,6 +326,13 @@ func (tr *trial) add(f Finding) {
 // warn adds a warning about a part of the fragment: the item of that name in a list,
 // or the nearest place that the manifest has.
 func (tr *trial) warn(rule, message, list, name string, more ...any) {
+	path, line := tr.placeOf(list, name, more...)
+	tr.addAt(rule, Warning, path, line, message)
+}
+
+// placeOf returns the place of an item of a list of the fragment, or of a part of it. Without a list it is that of
+// the fragment.
+func (tr *trial) placeOf(list, name string, more ...any) (path string, line int) {
 	steps := []any{"spec", "inject"}
 	if list != "" {
 		steps = append(steps, "spec", list)
@@ -326,8 +340,15 @@ func (tr *trial) warn(rule, message, list, name string, more ...any) {
 			steps = append(append(steps, i), more...)
 		}
 	}
-	path, line := templates.Place(tr.document.Document, steps...)
-	tr.addAt(rule, Warning, path, line, message)
+	return templates.Place(tr.document.Document, steps...)
+}
+
+// severityFor returns Error for a pod of the author's own, which must work, and Warning for a bundled one.
+func (tr *trial) severityFor(s samples.Sample) Severity {
+	if slices.ContainsFunc(tr.options.Samples, func(o samples.Sample) bool { return o.Name == s.Name }) {
+		return Error
+	}
+	return Warning
 }
 
 // index returns the index of the item of a name in a list of the manifest's fragment,

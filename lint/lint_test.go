@@ -71,7 +71,7 @@ func TestEachKindOfMistakeIsFoundAndNothingElse(t *testing.T) {
 		t.Errorf("findings (-want +got), -update writes them:\n%s", diff)
 	}
 	for _, rule := range lint.Rules {
-		if !seen[rule.Name] && rule.Name != "server" { // server_test.go shows it
+		if !seen[rule.Name] && !slices.Contains([]string{"server", "quality-of-service", "values"}, rule.Name) { // other tests show them
 			t.Errorf("no file shows the rule %s", rule.Name)
 		}
 	}
@@ -189,6 +189,33 @@ func TestATemplateForAContainerOfOneNameIsNoMistakeForBundledPods(t *testing.T) 
 		}
 		if !found {
 			t.Errorf("with %d pods of ours, no finding is a %v", len(samples), want)
+		}
+	}
+}
+
+// The kubelet judges the pod as a whole: what the author's own pod is, the template may change.
+func TestWhatTheKubeletMakesOfThePodsOfAnAuthorIsFound(t *testing.T) {
+	documents := []lint.Document{}
+	for _, d := range templates.ParseFile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: t}\nspec: {inject: {spec: {initContainers: [{name: s, image: 's:1', restartPolicy: Always, securityContext: {runAsNonRoot: true}, resources: {requests: {cpu: 1m, memory: 1Mi}, limits: {memory: 1Mi}}}]}}}\n")) {
+		documents = append(documents, lint.Document{Source: "t.yaml", Document: d})
+	}
+	for pod, want := range map[string]string{
+		`{"spec":{"securityContext":{"runAsUser":0},"containers":[{"name":"web","image":"w:1"}]}}`:                 "error: t.yaml:4: template t: spec.inject.spec.initContainers[0].securityContext: for the pod own: the container s never starts: runAsUser is 0 (of the pod) and runAsNonRoot is true (of the container); set one of them on the container [never-starts]",
+		`{"spec":{"containers":[{"name":"web","image":"w:1","resources":{"limits":{"cpu":"1","memory":"1Gi"}}}]}}`: "warning: t.yaml:4: template t: spec.inject.spec.initContainers[0].resources: for the pod own: the pod is Guaranteed, and the container s makes it Burstable: give it limits for CPU and memory, and requests that are the same or absent [quality-of-service]",
+		`{"spec":{"containers":[{"name":"web","image":"w:1"}]}}`:                                                   "",
+	} {
+		raw, err := podschema.DecodeObject([]byte(pod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, f := range lint.Run(documents, lint.Options{Samples: []samples.Sample{{Name: "own", Pod: raw}}})[0].Findings {
+			if f.Severity != lint.Note {
+				found = append(found, f.String())
+			}
+		}
+		if got := strings.Join(found, "\n"); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", pod, got, want)
 		}
 	}
 }

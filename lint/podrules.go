@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/lint/oracle"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/fragment"
+	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/samples"
 )
 
@@ -43,6 +45,7 @@ func isNative(c *corev1.Container) bool {
 // injected checks the pod that a template makes of a sample.
 func (tr *trial) injected(s samples.Sample, merged map[string]any, f *fragment.Node) {
 	tr.api(s, merged)
+	tr.users(s, merged)
 	before, err := workload.Decode[corev1.Pod](s.Pod)
 	if err != nil {
 		return // one of the author's, which no API server takes
@@ -60,6 +63,7 @@ func (tr *trial) injected(s samples.Sample, merged map[string]any, f *fragment.N
 			tr.sidecar(s, c, after)
 		}
 	}
+	tr.quality(s, before, after, there)
 	tr.order(before, after, there, f)
 	tr.references(before, after, there)
 }
@@ -83,6 +87,70 @@ func (tr *trial) api(s samples.Sample, merged map[string]any) {
 			report(m.field, m.message)
 		}
 	}
+}
+
+// users finds containers of the template that never start because of their user.
+func (tr *trial) users(s samples.Sample, merged map[string]any) {
+	had := map[string]bool{}
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range podschema.ObjectsIn(podschema.ObjectOf(s.Pod["spec"]), list) {
+			had[fmt.Sprint(c["name"])] = true
+		}
+	}
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range podschema.ObjectsIn(podschema.ObjectOf(merged["spec"]), list) {
+			name, _ := c["name"].(string)
+			why := injector.NeverStarts(merged, c)
+			if had[name] || why == "" {
+				continue
+			}
+			f := Finding{Severity: tr.severityFor(s), Rule: "never-starts", Pod: s.Name, Message: why}
+			f.Path, f.Line = tr.placeOf(list, name, "securityContext")
+			tr.add(f)
+		}
+	}
+}
+
+// quality warns of sidecars that lower what the kubelet promises the pod: its quality of service, or its room on
+// the disk.
+func (tr *trial) quality(s samples.Sample, before, after *corev1.Pod, there sets.Set[string]) {
+	guaranteed := isGuaranteed(before)
+	for _, c := range containersOf(after) {
+		if there.Has(c.Name) {
+			continue
+		}
+		if limit, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]; ok && !hasStorageLimit(before) {
+			tr.warn("ephemeral-storage", fmt.Sprintf("the limit of the container %s is that of all of a pod whose other containers have none: the kubelet evicts a pod that uses more than %s, logs and emptyDirs of the app included; leave it out, and give the sidecar's emptyDirs a sizeLimit", c.Name, limit.String()), c.list, c.Name, "resources")
+		}
+		if guaranteed && !isFixed(c.Resources) {
+			f := Finding{Severity: Warning, Rule: "quality-of-service", Pod: s.Name, Message: fmt.Sprintf("the pod is Guaranteed, and the container %s makes it Burstable: give it limits for CPU and memory, and requests that are the same or absent", c.Name)}
+			f.Path, f.Line = tr.placeOf(c.list, c.Name, "resources")
+			tr.add(f)
+		}
+	}
+}
+
+// isGuaranteed reports whether a pod has the quality of service Guaranteed.
+func isGuaranteed(pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(containersOf(pod), func(c containerIn) bool { return !isFixed(c.Resources) })
+}
+
+// isFixed reports whether a container has limits for CPU and memory, and no other requests.
+func isFixed(r corev1.ResourceRequirements) bool {
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		limit, request := r.Limits[name], r.Requests[name]
+		if _, requested := r.Requests[name]; limit.IsZero() || requested && request.Cmp(limit) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func hasStorageLimit(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(containersOf(pod), func(c containerIn) bool {
+		_, ok := c.Resources.Limits[corev1.ResourceEphemeralStorage]
+		return ok
+	})
 }
 
 // cause adds a finding about a mistake of a pod.
@@ -156,9 +224,30 @@ func (tr *trial) sidecar(s samples.Sample, c containerIn, pod *corev1.Pod) {
 	if len(lacks) > 0 {
 		tr.warn("resources", fmt.Sprintf("the container %s has %s", c.Name, strings.Join(lacks, ", ")), c.list, c.Name, "resources")
 	}
+	if c.list == "initContainers" && !isNative(&c.Container) && !ends(c.Container, pod) {
+		tr.warn("init-waits", fmt.Sprintf("every pod waits until the container %s ends; a sidecar needs restartPolicy: Always", c.Name), c.list, c.Name)
+	}
 	if s.Name == samples.Job && c.list == "containers" && pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
 		tr.warn("job-never-finishes", fmt.Sprintf("the container %s keeps running when the Job's work is done, so the Job never finishes; make it a native sidecar (spec.initContainers, restartPolicy: Always), or keep it from Jobs by a matchCondition", c.Name), c.list, c.Name)
 	}
+}
+
+// ends reports whether an init container looks like one that ends: it opens no port, and it has a command, shares
+// a volume with another container, or may configure the pod's network.
+func ends(c corev1.Container, pod *corev1.Pod) bool {
+	if len(c.Ports) > 0 {
+		return false
+	}
+	if len(c.Command) > 0 || c.SecurityContext != nil && c.SecurityContext.Capabilities != nil && len(c.SecurityContext.Capabilities.Add) > 0 {
+		return true
+	}
+	mounts := sets.Set[string]{}
+	for _, m := range c.VolumeMounts {
+		mounts.Insert(m.Name)
+	}
+	return slices.ContainsFunc(containersOf(pod), func(other containerIn) bool {
+		return other.Name != c.Name && slices.ContainsFunc(other.VolumeMounts, func(m corev1.VolumeMount) bool { return mounts.Has(m.Name) })
+	})
 }
 
 // untagged reports whether an image has no digest, and no tag or the tag latest.

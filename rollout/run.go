@@ -75,6 +75,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	r.printf("done: %d of %d pods up to date", now.current, now.current+now.outdated)
+	if now.outdated == 0 {
+		return nil
+	}
 	return p.err()
 }
 

@@ -57,6 +57,7 @@ type owner struct {
 	paused     bool
 	strategy   string // of updates
 	reason     string // of the condition Progressing
+	old        int    // pods of older ReplicaSets that stay
 }
 
 func newCluster(t *testing.T, before, now shipper) *cluster {
@@ -205,7 +206,7 @@ func (c *cluster) Object(_ context.Context, o rollout.Owner) (map[string]any, er
 	}
 	n := func(i int) json.Number { return json.Number(fmt.Sprint(i)) }
 	return map[string]any{"spec": map[string]any{"replicas": n(own.replicas), "paused": own.paused, "updateStrategy": map[string]any{"type": own.strategy}},
-		"status": map[string]any{"conditions": []any{map[string]any{"type": "Progressing", "reason": own.reason}}, "replicas": n(own.replicas), "updatedReplicas": n(updated), "availableReplicas": n(c.ready(o.Name)), "readyReplicas": n(c.ready(o.Name))}}, nil
+		"status": map[string]any{"conditions": []any{map[string]any{"type": "Progressing", "reason": own.reason}}, "replicas": n(own.replicas + own.old), "updatedReplicas": n(updated), "availableReplicas": n(c.ready(o.Name)), "readyReplicas": n(c.ready(o.Name))}}, nil
 }
 
 func (c *cluster) Create(ctx context.Context, _ string, pod map[string]any) (map[string]any, error) {
@@ -342,9 +343,10 @@ func TestAWorkloadThatCannotBeBroughtUpToDateIsListedAndLeftAlone(t *testing.T) 
 		// none: the other workload is not reached, either.
 		none bool
 	}{
-		"a paused Deployment":   {func(c *cluster) { c.owners["web"].paused = true }, rollout.Restart, []string{web + "outdated: shipper; it is paused: kubectl -n shop rollout resume deployment/web"}, false},
-		"the strategy OnDelete": {func(c *cluster) { c.owners["web"].strategy = "OnDelete" }, rollout.Restart, []string{web + "outdated: shipper; its update strategy is OnDelete"}, false},
-		"a missing right":       {func(c *cluster) { c.lacks["patch deployments"] = true }, rollout.Restart, []string{web + "outdated: shipper; you lack the right to patch deployments.apps in namespace shop. An admin can grant it: kubectl -n shop create role"}, false},
+		"a paused Deployment":         {func(c *cluster) { c.owners["web"].paused = true }, rollout.Restart, []string{web + "outdated: shipper; it is paused: kubectl -n shop rollout resume deployment/web"}, false},
+		"pods of an older ReplicaSet": {func(c *cluster) { c.owners["web"].old = 1 }, rollout.Restart, []string{web + "outdated: shipper; its pods are being replaced already, and 1 of older ReplicaSets are still there: kubectl -n shop rollout status deployment/web"}, false},
+		"the strategy OnDelete":       {func(c *cluster) { c.owners["web"].strategy = "OnDelete" }, rollout.Restart, []string{web + "outdated: shipper; its update strategy is OnDelete"}, false},
+		"a missing right":             {func(c *cluster) { c.lacks["patch deployments"] = true }, rollout.Restart, []string{web + "outdated: shipper; you lack the right to patch deployments.apps in namespace shop. An admin can grant it: kubectl -n shop create role"}, false},
 		"new pods that would be refused": {func(c *cluster) { c.ns.Annotations["pillion.dev/inject"] = "shipper,typo" }, "",
 			[]string{web + "a new pod would be refused: ", "statefulset/db in namespace shop (pods: 2): a new pod would be refused: "}, true},
 		"API servers that do not call Pillion":    {func(c *cluster) { c.uncalled = true }, rollout.Restart, []string{web + "outdated: shipper; a new pod would not be up to date: it comes without shipper (by dry run"}, true},

@@ -97,6 +97,8 @@ func restartObstacle(o Owner, from map[string]any) string {
 		return fmt.Sprintf("it is paused: kubectl -n %s rollout resume %s", o.Namespace, o)
 	case is.Spec.UpdateStrategy.Type == "OnDelete":
 		return fmt.Sprintf("its update strategy is OnDelete, so a restart replaces no pod: delete its pods one after the other, kubectl -n %s delete pod NAME", o.Namespace)
+	case o.Kind == "Deployment" && is.Status.ObservedGeneration >= is.Metadata.Generation && is.Status.Replicas > is.Status.UpdatedReplicas:
+		return fmt.Sprintf("its pods are being replaced already, and %d of older ReplicaSets are still there: kubectl -n %s rollout status %s", is.Status.Replicas-is.Status.UpdatedReplicas, o.Namespace, o)
 	case is.Spec.UpdateStrategy.RollingUpdate.Partition > 0:
 		return "its rolling update has a partition, so a restart replaces only some of its pods: take spec.updateStrategy.rollingUpdate.partition away"
 	}

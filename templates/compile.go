@@ -406,7 +406,11 @@ func (c *compiler) selector(s *metav1.LabelSelector, at *manifest.Path) labels.S
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
-		c.problem(at, show.Plain(err.Error()))
+		message := show.Plain(err.Error())
+		if strings.HasSuffix(message, "is not a valid label selector operator") {
+			message += "; operators are In, NotIn, Exists, DoesNotExist"
+		}
+		c.problem(at, message)
 		return labels.Nothing()
 	}
 	return selector

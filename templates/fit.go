@@ -74,7 +74,26 @@ func (t *Template) fitItems(l []any, elem *podschema.Type) ([]any, error) {
 	return out, nil
 }
 
+// fitScalar converts a scalar to the type t, and validates it: a quantity, a port, a number with bounds.
 func fitScalar(v any, t *podschema.Type) (any, error) {
+	fitted, err := convertScalar(v, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.Validate(fitted); err != nil {
+		return nil, &misfit{gives: fmt.Sprintf("%s, which %v", showScalar(fitted), err)}
+	}
+	return fitted, nil
+}
+
+func showScalar(v any) string {
+	if text, ok := v.(string); ok {
+		return show.Value(text)
+	}
+	return show.Plain(fmt.Sprint(v))
+}
+
+func convertScalar(v any, t *podschema.Type) (any, error) {
 	switch native := v.(type) {
 	case map[string]any, []any:
 		return nil, &misfit{value: v, want: t}

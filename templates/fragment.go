@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pillion-dev/pillion/templates/directive"
@@ -163,8 +164,12 @@ func (c *compiler) constantScalar(v any, h here) node {
 	_, isText := v.(string)
 	wrong := h.typ.Kind() != podschema.Scalar || !isText && h.typ.Scalar() == podschema.String
 	if !wrong {
-		fitted, err := fitScalar(v, h.typ)
+		fitted, err := convertScalar(v, h.typ)
 		if err == nil {
+			if err := h.typ.Validate(fitted); err != nil {
+				c.problem(h.at, showScalar(fitted)+" "+err.Error())
+				return nil
+			}
 			return newConstant(h, fitted)
 		}
 	}
@@ -173,11 +178,17 @@ func (c *compiler) constantScalar(v any, h here) node {
 		hint = "; quote it"
 	}
 	if isText && h.typ.Kind() == podschema.Scalar && h.typ.Scalar() == podschema.Number {
-		hint = "; remove the quotes"
+		hint = "; write digits alone"
+		if _, err := strconv.ParseFloat(fmt.Sprint(v), 64); err == nil {
+			hint = "; remove the quotes"
+		}
 	}
 	c.problem(h.at, fmt.Sprintf("must be %s; got %s, %s%s", h.typ.Words(), show.Kind(v), show.Value(fmt.Sprint(v)), hint))
 	return nil
 }
+
+// otherExpression matches an expression in the syntax of Helm, of Tekton, or without braces, that reads what ours can.
+var otherExpression = regexp.MustCompile(`\$(?:params|variables|namespaceObject)\.\w+|\{\{-?\s*\.?(?:params|pod|values|Values|variables|namespaceObject|container)\.[^}]*\}\}|\$\((?:params|pod|values|variables|namespaceObject|container)\.[^)]*\)`)
 
 // text compiles a text, which may be an expression as a whole.
 func (c *compiler) text(v string, h here) node {
@@ -185,6 +196,9 @@ func (c *compiler) text(v string, h here) node {
 	if err != nil {
 		c.problem(h.at, err.Error())
 		return nil
+	}
+	if other := otherExpression.FindString(v); other != "" {
+		c.warn(h.at, fmt.Sprintf("has the plain text %s, which nothing replaces; an expression is written ${…}", show.Value(other)))
 	}
 	switch {
 	case len(parts) == 0:
@@ -197,7 +211,7 @@ func (c *compiler) text(v string, h here) node {
 	if h.typ != nil && (h.typ.Kind() != podschema.Scalar || h.typ.Scalar() == podschema.Number || h.typ.Scalar() == podschema.Boolean) {
 		c.problem(h.at, fmt.Sprintf("must be %s; got text with an expression in it: let the expression stand alone", h.typ.Words()))
 	}
-	return &text{typ: h.typ, parts: c.textParts(v, parts, h)}
+	return &text{Place: c.place(h.at), typ: h.typ, parts: c.textParts(v, parts, h)}
 }
 
 func (c *compiler) whole(v string, p expression.Part, h here) node {
@@ -307,7 +321,11 @@ func (c *compiler) entry(key string, value any, h here) (entry, bool) {
 	}
 	typ := h.typ.Child(literal)
 	if typ == nil && h.typ != nil && !c.spec.AllowUnknownFields {
-		c.problem(at, "unknown field of a pod"+nearest.Hint(literal, h.typ.FieldNames()))
+		hint := nearest.Hint(literal, h.typ.FieldNames())
+		if slices.Contains(directive.Names(), "$"+literal) {
+			hint = "; did you mean $" + literal + "?"
+		}
+		c.problem(at, "unknown field of a pod"+hint)
 		return entry{}, false
 	}
 	below := h.in(key, typ)

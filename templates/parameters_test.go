@@ -225,3 +225,47 @@ func TestARefusalNamesFewOfManyUnknownParameters(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 }
+
+// A team that comes from another injector keeps its annotations.
+func TestASecondAnnotationSetsAParameterAsTheFirstDoes(t *testing.T) {
+	tmpl := compiled(t, `parameters:
+- {name: role, type: string, pattern: "[a-z-]+", required: true, annotation: old.example.com/role}
+- {name: ports, type: list, items: integer, annotation: old.example.com/ports, default: "8080"}
+- {name: secrets, type: map, items: string, annotation: old.example.com/secret-KEY, setBy: [Pod]}
+inject: {}`)
+	const old = "old.example.com/"
+	for _, c := range []struct {
+		namespace, pod map[string]string
+		want           string
+	}{
+		{nil, map[string]string{old + "role": "a", old + "ports": "1,2", old + "secret-db": "x", old + "secret-": "none"}, `{"ports":[1,2],"role":"a","secrets":{"db":"x"}}`},
+		{map[string]string{old + "role": "a"}, nil, `{"ports":[8080],"role":"a","secrets":{}}`},
+		{nil, map[string]string{old + "role": "A bad one", "t.pillion.dev/role": "first"}, `{"ports":[8080],"role":"first","secrets":{}}`},
+		{map[string]string{"t.pillion.dev/role": "namespace"}, map[string]string{old + "role": "pod"}, `{"ports":[8080],"role":"pod","secrets":{}}`},
+		{nil, map[string]string{old + "role": "a", old + "secret-a": "old", old + "secret-b": "old", "t.pillion.dev/secrets.b": "first"}, `{"ports":[8080],"role":"a","secrets":{"a":"old","b":"first"}}`},
+	} {
+		in := Input{Pod: onePod(t, c.pod), Namespace: Namespace{Name: "shop", Annotations: c.namespace}}
+		if got := asJSON(t, rendered(t, tmpl, in).Params); got != c.want {
+			t.Errorf("%v on the namespace, %v on the pod:\n got %s\nwant %s", c.namespace, c.pod, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		namespace, pod map[string]string
+		want           string
+	}{
+		{nil, nil, "annotation t.pillion.dev/role (or old.example.com/role): it is missing, and the template t requires it"},
+		{nil, map[string]string{old + "role": "A"}, `annotation old.example.com/role (or t.pillion.dev/role) on the pod: must be text that matches [a-z-]+ as a whole; got "A"`},
+		{nil, map[string]string{"t.pillion.dev/role": "A"}, `annotation t.pillion.dev/role (or old.example.com/role) on the pod: must be text`},
+		{map[string]string{old + "role": "a", old + "ports": "x"}, nil, `annotation old.example.com/ports (or t.pillion.dev/ports) on the namespace: each item of the list must be a whole number; got "x"`},
+		{map[string]string{old + "role": "a", old + "secret-db": "x"}, nil, "annotation old.example.com/secret-db (or t.pillion.dev/secrets.KEY) on the namespace: may not be set there; it may be set by the pod"},
+	} {
+		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, c.pod), Namespace: Namespace{Name: "shop", Annotations: c.namespace}})
+		var bad *ParameterError
+		if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v on the namespace, %v on the pod:\n got %v\nwant %s", c.namespace, c.pod, err, c.want)
+		}
+	}
+	if got := tmpl.Mistakes(FromPod, map[string]string{old + "role": "A"}); len(got) != 1 {
+		t.Errorf("mistakes of the pod alone: %v", got)
+	}
+}

@@ -25,7 +25,7 @@ func (t *Template) PortAdvice(port string, params map[string]any) string {
 		if !reads[p.Name] || len(levels) == 0 {
 			continue
 		}
-		way := fmt.Sprintf("set the annotation %s on %s to another value", p.Annotation, strings.Join(levels, " or "))
+		way := fmt.Sprintf("set the annotation %s on %s to another value", p.Annotations(), strings.Join(levels, " or "))
 		if v, ok := params[p.Name]; ok {
 			way += ", now " + show.Plain(fmt.Sprint(v))
 		}

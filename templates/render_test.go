@@ -206,6 +206,16 @@ func TestWhatFailsForAPodIsARenderError(t *testing.T) {
 			"inject: {spec: {nodeName: \"${pod.metadata.?labels.hasValue() ? pod.metadata.labels.tier : 'x'}\"}}", "", "spec.inject.spec.nodeName", "no such key: tier"},
 		"a value of another kind": {
 			"inject: {spec: {priority: \"${dyn(pod).metadata.?labels.?n.orValue(dyn(1))}\"}}", `"n":"high"`, "spec.inject.spec.priority", "gives text; it must be a whole number"},
+		"a quantity that is none": {
+			"inject: {spec: {overhead: {cpu: \"${pod.metadata.?labels.?k.orValue('1')}\"}}}", `"k":"invalid"`, "spec.inject.spec.overhead.cpu", `gives "invalid", which is no quantity`},
+		"a quantity that is none with a directive": {
+			"inject: {spec: {overhead: {cpu: {$onConflict: Overwrite, value: \"${pod.metadata.?labels.?k.orValue('1')}\"}}}}", `"k":"invalid"`, "spec.inject.spec.overhead.cpu.value", `gives "invalid", which is no quantity`},
+		"a quantity in a text": {
+			"inject: {spec: {overhead: {memory: \"${pod.metadata.?labels.?k.orValue('1')}MB\"}}}", `"k":"64"`, "spec.inject.spec.overhead.memory", `gives "1MB", which is no quantity; write 1M or 1Mi`},
+		"a quantity in a value of unknown shape": {
+			"parameters: [{name: p, type: json, default: {}}]\ninject: {spec: {overhead: \"${pod.metadata.?labels.?k.hasValue() ? {'cpu': pod.metadata.labels.k} : {}}\"}}", `"k":"ten"`, "spec.inject.spec.overhead", `in "cpu": gives "ten", which is no quantity`},
+		"a port that no container can have": {
+			"inject: {spec: {containers: [{name: c1, ports: [{containerPort: \"${int(pod.metadata.?labels.?k.orValue('1'))}\"}]}]}}", `"k":"70000"`, "spec.inject.spec.containers[0].ports[0].containerPort", `gives 70000, which is not from 1 to 65535`},
 		"a key that begins with $": {
 			"inject: {metadata: {labels: {\"${pod.metadata.?labels.?k.orValue('k')}\": v}}}", `"k":"$patch"`, "spec.inject.metadata.labels", `the key "$patch" begins with $`},
 		"a key that is there already": {

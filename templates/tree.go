@@ -43,6 +43,7 @@ func (c *constant) render(r *renderer, s *expression.Scope) (*fragment.Node, err
 
 // text is a text that contains expressions.
 type text struct {
+	expression.Place
 	typ   *podschema.Type
 	parts []textPart
 }
@@ -57,6 +58,11 @@ func (t *text) render(r *renderer, s *expression.Scope) (*fragment.Node, error) 
 	joined, err := joinText(t.parts, s)
 	if err != nil {
 		return nil, err
+	}
+	if t.typ != nil {
+		if _, err := fitScalar(joined, t.typ); err != nil {
+			return nil, &expression.Error{Place: t.Place, Message: err.Error()}
+		}
 	}
 	return fragment.Scalar(t.typ, joined), nil
 }

@@ -77,7 +77,7 @@ func (m mutate) inject(ctx context.Context, r *Review) (Response, error) {
 	response := Unchanged(out.Code)
 	switch {
 	case !out.Allowed:
-		response = Denied(out.Code, out.Message)
+		response = Denied(out.Code, out.Lines()...)
 	case len(out.Operations) > 0:
 		response = Patched(out.Code, out.Operations)
 	}

@@ -44,7 +44,7 @@ func (v verify) Review(ctx context.Context, r *Review) (Response, error) {
 		return Response{}, err
 	}
 	if !out.Allowed {
-		response := Denied(out.Code, out.Message)
+		response := Denied(out.Code, out.Lines()...)
 		response.Events = eventsOf(request.Pod, out)
 		return response, nil
 	}

@@ -72,9 +72,7 @@ func (r *replica) handlers() map[string]http.Handler {
 	for _, entry := range s.Registration().Verifying() {
 		handlers["/verify/"+entry.Name] = middleware.Handler(webhook.NewVerify(r.pods, entry))
 	}
-	if s.Reviews.Preview {
-		maps.Copy(handlers, r.previews(reviews))
-	}
+	maps.Copy(handlers, r.previews(reviews))
 	return handlers
 }
 

@@ -79,8 +79,8 @@ func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
 	var schema, values map[string]any
 	readChart(t, "values.schema.json", &schema)
 	readChart(t, "values.yaml", &values)
-	var table strings.Builder
-	table.WriteString("| value | default | |\n| --- | --- | --- |\n")
+	const head = "| value | default | |\n| --- | --- | --- |\n"
+	common, others, count := head, head, 0
 	var list func(prefix string, schema, values map[string]any)
 	list = func(prefix string, schema, values map[string]any) {
 		properties, _ := schema["properties"].(map[string]any)
@@ -106,11 +106,21 @@ func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
 			if len(shown) > 100 {
 				shown = []byte("see values.yaml")
 			}
-			fmt.Fprintf(&table, "| `%s%s` | `%s` | %s |\n", prefix, key, shown, below["description"])
+			count++
+			row := fmt.Sprintf("| `%s%s` | `%s` | %s |\n", prefix, key, shown, below["description"])
+			if top, _, _ := strings.Cut(prefix+key, "."); slices.Contains(commonValues, top) {
+				common += row
+			} else {
+				others += row
+			}
 		}
 	}
 	list("", schema, values)
-	transcript.Recorded(t, chart+"README.md", "values", *update, func(string) string { return table.String() })
+	if count > maxValues {
+		t.Errorf("the chart has %d values, want at most %d", count, maxValues)
+	}
+	transcript.Recorded(t, chart+"README.md", "values", *update, func(string) string { return common })
+	transcript.Recorded(t, chart+"README.md", "more values", *update, func(string) string { return others })
 }
 
 // A value that the chart before did not have is not there with --reuse-values, before any template

@@ -234,3 +234,44 @@ func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 		}
 	}
 }
+
+// The commands of each group of people stand together, and each command stands once.
+func TestHelpGroupsCommandsByWhoUsesThem(t *testing.T) {
+	code, out, errs := call(t, "", nil, "--help")
+	if code != exitDone {
+		t.Fatalf("exit code %d\n%s", code, errs)
+	}
+	group, found := "", map[string]string{}
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		switch {
+		case strings.HasPrefix(line, "For "):
+			group = strings.TrimSuffix(strings.TrimSpace(line), ":")
+		case len(fields) == 0:
+			group = ""
+		case group != "":
+			if found[fields[0]] != "" {
+				t.Errorf("%s stands twice", fields[0])
+			}
+			found[fields[0]] = group
+		}
+	}
+	for command, want := range map[string]string{
+		"explain": "For teams", "params": "For teams", "lint": "For authors of templates", "promote": "For authors of templates",
+		"check": "For admins", "status": "For admins", "policy": "For admins", "unlabel": "For admins", "version": "For everybody", "completion": "For everybody",
+	} {
+		if found[command] != want {
+			t.Errorf("%s stands under %q, want %q", command, found[command], want)
+		}
+	}
+}
+
+// Version names the release, and what it works with.
+func TestVersionSaysWhatThisPillionWorksWith(t *testing.T) {
+	code, out, errs := call(t, "", nil, "version")
+	for _, want := range []string{"pillion v0.", "build development", "Kubernetes: 1.35 and later", "Templates:  pillion.dev/v1alpha1", "Replicas:   of the same version"} {
+		if code != exitDone || !strings.Contains(out, want) {
+			t.Errorf("version says %q (%d %s), without %q", out, code, errs, want)
+		}
+	}
+}

@@ -126,7 +126,7 @@ func (c *explainCommand) files(cmd *cobra.Command) (explain.Report, error) {
 		return report, fmt.Errorf("reading %s: there is neither a pod nor a workload in it", c.source.file)
 	}
 	if s.Live != nil {
-		report.Notes = s.Live.Notes
+		report.Notes = s.Live.Notes()
 	}
 	return report, nil
 }

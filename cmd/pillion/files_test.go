@@ -62,6 +62,63 @@ func pod(annotations string) string {
 	return strings.Replace(web, "%s", annotations, 1)
 }
 
+// The record is for Pillion: a reader of a diff asks for it.
+func TestADiffHasTheRecordOnlyWhereAskedFor(t *testing.T) {
+	files := map[string]string{"ns.yaml": shop}
+	args := []string{"inject", "-f", "-", "-o", "diff", "--namespace-file", "DIR/ns.yaml"}
+	for _, in := range []string{pod(""), pod("a: b"), "apiVersion: v1\nkind: List\nitems:\n- apiVersion: apps/v1\n  kind: Deployment\n  metadata: {name: web}\n  spec: {template: {spec: {containers: [{name: web, image: nginx}]}}}\n"} {
+		code, out, errs := call(t, in, files, args...)
+		if code != exitDone || !strings.Contains(out, "name: fluent-bit") || strings.Contains(out, "pillion.dev/status") || strings.Contains(out, "annotations: {}") {
+			t.Errorf("exit %d, the diff is\n%s%s", code, out, errs)
+		}
+		if code, out, errs := call(t, in, files, append(args, "--record")...); code != exitDone || !strings.Contains(out, "+") || !strings.Contains(out, "pillion.dev/status") {
+			t.Errorf("with --record: exit %d, the diff is\n%s%s", code, out, errs)
+		}
+	}
+}
+
+// A required template covers the sidecar of a team's template, too. Where they disagree, one sentence names both.
+func TestATeamsTemplateThatMeetsARequiredOneIsCoveredOrRefusedByOneSentence(t *testing.T) {
+	const required = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\nspec:\n  required: true\n  match: {namespaceSelector: {}}\n" +
+		"  inject: {spec: {initContainers: [{name: audit, restartPolicy: Always, image: 'audit:1'}], containers: [{$each: All, env: [{name: SOCKET, value: /audit}]}]}}\n"
+	team := func(more string) string {
+		return required + "---\napiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: team, namespace: default}\nspec:\n  match: {}\n" +
+			"  inject: {spec: {initContainers: [{name: helper, restartPolicy: Always, image: 'helper:1'" + more + "}]}}\n"
+	}
+	args := []string{"inject", "-f", "-", "--templates", "DIR/t.yaml", "--library="}
+	if code, out, errs := call(t, pod(""), map[string]string{"t.yaml": team("")}, args...); code != exitDone || strings.Count(out, "value: /audit") != 2 {
+		t.Errorf("exit %d, want the helper and the app covered\n%s%s", code, out, errs)
+	}
+	code, _, errs := call(t, pod(""), map[string]string{"t.yaml": team(", env: [{name: SOCKET, value: /mine}]")}, args...)
+	const want = `template audit: spec.initContainers[name=helper].env[name=SOCKET] is {"name":"SOCKET","value":"/mine"}; must be {"name":"SOCKET","value":"/audit"}, and template team sets it so (Conflict)` + "\n"
+	if code != exitError || !strings.Contains(errs, want) {
+		t.Errorf("exit %d, it says\n%swant\n%s", code, errs, want)
+	}
+}
+
+// Without a cluster the templates that nothing asks for are the rest of the library.
+func TestExplainOfAFileListsNoTemplateThatNothingAsksFor(t *testing.T) {
+	files := map[string]string{"ns.yaml": shop}
+	code, out, errs := call(t, pod(""), files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--library=fluent-bit,vault-agent")
+	if code != exitDone || !strings.Contains(out, "fluent-bit") || strings.Contains(out, "vault-agent") {
+		t.Errorf("exit %d, explain says\n%s%s", code, out, errs)
+	}
+}
+
+// A misspelt annotation of the namespace is why its pods get nothing. A parameter that the pod is refused for is said once.
+func TestExplainOfAFileNamesMisspeltKeysOfTheNamespace(t *testing.T) {
+	for key, want := range map[string]string{
+		"pillion.dev/injects: fluent-bit":                                        "warning: annotation pillion.dev/injects on the namespace is not recognised; did you mean the annotation pillion.dev/inject?",
+		"pillion.dev/inject: fluent-bit, fluent-bit.pillion.dev/loglevel: debug": "",
+	} {
+		files := map[string]string{"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, annotations: {" + key + "}}\n"}
+		_, out, errs := call(t, pod(""), files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "-n", "shop")
+		if said := strings.Join(strings.Fields(out), " "); !strings.Contains(said, want) || (want == "") == strings.Contains(said, "warning: ") {
+			t.Errorf("%s: want %q in\n%s%s", key, want, out, errs)
+		}
+	}
+}
+
 func TestInjectDoesWhatTheWebhookDoes(t *testing.T) {
 	files := map[string]string{"ns.yaml": shop}
 	code, out, errs := call(t, "# kept\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n---\n"+pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
@@ -83,7 +140,7 @@ func TestInjectDoesWhatTheWebhookDoes(t *testing.T) {
 func TestAnnotationsThatAreNoTextAreRefused(t *testing.T) {
 	for _, c := range []struct{ pod, namespace, says string }{
 		{pod("pillion.dev/inject: false"), shop, `Pod/web: metadata.annotations[pillion.dev/inject]: false: json: cannot unmarshal bool`},
-		{pod(""), strings.Replace(shop, "fluent-bit}", "true}", 1), `Namespace/shop: metadata.annotations[pillion.dev/inject]: true: json: cannot unmarshal bool`},
+		{pod(""), strings.Replace(shop, "fluent-bit}", "true}", 1), `Namespace/shop: metadata.annotations[pillion.dev/inject]: true: json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.annotations of type string; quote it`},
 		{pod("fluent-bit.pillion.dev/port: 2022"), shop, `metadata.annotations[fluent-bit.pillion.dev/port]: 2022: json: cannot unmarshal number`},
 		{pod("fluent-bit.pillion.dev/log-level: [debug]"), shop, `metadata.annotations[fluent-bit.pillion.dev/log-level]: ["debug"]: json: cannot unmarshal array`},
 		{strings.Replace(pod(""), "name: web}", "name: web, annotations: [a]}", 1), shop, `metadata.annotations: ["a"]: json: cannot unmarshal array`},
@@ -134,7 +191,6 @@ func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
 		"not known: no --namespace-file has it",
 		"note: no --namespace-file has the namespace default: it counts as one without annotations, and with no label but its name",
 		"note: fluent-bit was injected before (pillion.dev/status), and would not be injected with these files: check the namespace and --templates",
-		", ca-bundle, environment, pod-defaults (NotRequested) ",
 		", and a new one does not get it (NotRequested) ",
 	} {
 		if !strings.Contains(flat(out), want) {
@@ -176,6 +232,32 @@ func TestInjectSaysWhereNothingAsks(t *testing.T) {
 		if code, _, errs := call(t, test.input, files, args...); code != exitDone || errs != test.want {
 			t.Errorf("%s: exit %d, standard error %q, want %q", title, code, errs, test.want)
 		}
+	}
+}
+
+func TestInjectNamesTheConditionThatKeepsAMatchingTemplateAway(t *testing.T) {
+	files := map[string]string{
+		"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {mesh: 'yes'}}\n",
+		"m.yaml": `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"m"},"spec":{"match":{"namespaceSelector":{"matchLabels":{"mesh":"yes"}},"podSelector":{"matchLabels":{"app":"web"}}},
+			"matchConditions":[{"name":"asked","expression":"false"}],"inject":{"metadata":{"labels":{"a":"b"}}}}}`,
+	}
+	other := "apiVersion: v1\nkind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: web, image: nginx}]}\n---\n"
+	matching := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {app: web}}\nspec: {containers: [{name: web, image: nginx}]}\n"
+	code, _, errs := call(t, other+matching, files, "inject", "-f", "-", "-n", "shop", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/m.yaml")
+	if want := "note: Pod/web: nothing is injected: template m: its matchCondition \"asked\" is false for this pod\n"; code != exitDone || errs != want {
+		t.Errorf("exit %d, standard error %q, want %q", code, errs, want)
+	}
+}
+
+// Every namespace of a cluster has the label.
+func TestANamespaceOfAFileIsSelectedByItsName(t *testing.T) {
+	files := map[string]string{
+		"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {team: a}}\n",
+		"m.yaml":  `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"m"},"spec":{"required":true,"match":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"shop"}}},"inject":{"metadata":{"labels":{"added":"yes"}}}}}`,
+	}
+	_, out, errs := call(t, pod(""), files, "inject", "-f", "-", "-n", "shop", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/m.yaml")
+	if !strings.Contains(out, "added: \"yes\"") || errs != "" {
+		t.Errorf("standard output\n%s\nstandard error %q", out, errs)
 	}
 }
 

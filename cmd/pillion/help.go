@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,17 @@ const (
 	mostItems = 4
 )
 
+// writeCommands prints the subcommands of a group. It prints nothing for a group without any.
+func writeCommands(out io.Writer, cmd *cobra.Command, group, title string) {
+	heading := "\n" + title + "\n"
+	for _, sub := range cmd.Commands() {
+		if sub.GroupID == group && (sub.IsAvailableCommand() || sub.Name() == "help") {
+			fmt.Fprintf(out, "%s  %-*s %s\n", heading, sub.NamePadding(), sub.Name(), sub.Short)
+			heading = ""
+		}
+	}
+}
+
 // writeHelp prints the description of a command, its usage, examples, subcommands and flags.
 func writeHelp(cmd *cobra.Command, _ []string) {
 	out := cmd.OutOrStdout()
@@ -27,14 +39,14 @@ func writeHelp(cmd *cobra.Command, _ []string) {
 	if cmd.Example != "" {
 		fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
 	}
-	if cmd.HasAvailableSubCommands() {
-		fmt.Fprint(out, "\nCommands:\n")
+	for _, group := range cmd.Groups() {
+		writeCommands(out, cmd, group.ID, group.Title)
 	}
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() || sub.Name() == "help" {
-			fmt.Fprintf(out, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
-		}
+	rest := "Commands:"
+	if len(cmd.Groups()) > 0 {
+		rest = "For everybody:"
 	}
+	writeCommands(out, cmd, "", rest)
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if items := strings.Split(f.DefValue, ","); len(items) > mostItems {
 			f.DefValue = fmt.Sprintf("%s and %d more]", strings.Join(items[:mostItems], ", "), len(items)-mostItems)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +13,7 @@ import (
 func newInjectCommand() *cobra.Command {
 	var src source
 	var output string
+	var record bool
 	cmd := &cobra.Command{
 		Use:   "inject -f FILE",
 		Short: "Inject sidecars into the pods of a file",
@@ -37,13 +37,18 @@ in the cluster changes.`,
 			if err := checkRead(cmd.ErrOrStderr(), s); err != nil {
 				return err
 			}
+			write := writers[output]
+			if output == "diff" && !record {
+				write = writeShortDiff
+			}
 			report, err := s.Inject(cmd.Context())
-			return writeReport(cmd, report, err, writers[output])
+			return writeReport(cmd, report, err, write)
 		},
 	}
 	src.podFlags(cmd)
 	src.clusterFlag(cmd)
 	outputFlag(cmd.Flags(), &output, "yaml", "yaml, json, patch (the JSON patch of each pod) or diff", "yaml", "json", "patch", "diff")
+	cmd.Flags().BoolVar(&record, "record", false, "with -o diff: show the record of the injection, too")
 	return cmd
 }
 
@@ -53,11 +58,10 @@ func checkRead(w io.Writer, s *manifests.Session) error {
 	if s.Live == nil {
 		return nil
 	}
-	unread, notes := s.Namespaces.ReadFailures()
-	for _, note := range slices.Concat(s.Live.Notes, notes) {
+	for _, note := range s.Live.Notes() {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}
-	if unread || !s.Live.AllExact {
+	if s.Namespaces.Unread() || !s.Live.AllExact {
 		return errors.New("you lack the rights to read the settings and templates; let the API server inject pods instead: kubectl apply --dry-run=server -f FILE -o yaml")
 	}
 	return nil

@@ -99,7 +99,7 @@ func (s *source) inForce(cmd *cobra.Command) (*templates.Set, *inspect.Live, err
 
 // printNotes prints a note for each setting of a cluster that cannot be read.
 func printNotes(cmd *cobra.Command, live *inspect.Live) {
-	for _, note := range live.Notes {
+	for _, note := range live.Notes() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
 	}
 }

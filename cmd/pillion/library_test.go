@@ -238,6 +238,9 @@ func writeLibraryParameter(b *strings.Builder, p templates.Parameter, key string
 	if !slices.Contains(p.SetBy, v1alpha1.Pod) {
 		about = append(about, "not set by pods")
 	}
+	if p.SecondAnnotation != "" {
+		about = append(about, "or by `"+p.SecondAnnotation+"`")
+	}
 	description := strings.NewReplacer("*", `\*`, ". ", ".\n  ").Replace(p.Description)
 	fmt.Fprintf(b, "- %s: %s\n  %s.\n", key, description, strings.Join(about, "; "))
 }

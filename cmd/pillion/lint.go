@@ -26,6 +26,8 @@ type lintCommand struct {
 	strict, server bool
 	// pods are files with the author's own sample pods.
 	pods []string
+	// values is a file of the chart's values.
+	values string
 }
 
 func newLintCommand() *cobra.Command {
@@ -52,20 +54,25 @@ or refuses a pod of yours.
 
 With - it reads templates from standard input.
 
+With -f it takes a file of the chart's values, as helm upgrade -f does, and
+checks the templates that the chart renders of library, templates and
+parameterDefaults.
+
 With --test it also runs the templates' own cases: for a template NAME the
 folders testdata/NAME/CASE beside its file, each with a pod.yaml and the
 want.yaml that is the resulting pod. docs/how-to/test-templates.md says more.
 
 Exit code 1 if there is an error; with --strict also if there is a warning.`,
 		Example: `  pillion lint templates/
+  pillion lint -f values.yaml
   pillion lint templates/ --test
   pillion lint template.yaml --pod deployment.yaml --strict -o json
   pillion lint template.yaml --server -n shop
   kubectl get sct fluent-bit -o yaml | pillion lint -`,
 		ValidArgsFunction: anyFile,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{Err: errors.New("lint needs at least one file or directory")}
+			if len(args) == 0 && l.values == "" {
+				return usageError{Err: errors.New("lint needs at least one file or directory, or -f with a file of the chart's values")}
 			}
 			return nil
 		},
@@ -74,6 +81,7 @@ Exit code 1 if there is an error; with --strict also if there is a warning.`,
 	f := cmd.Flags()
 	l.cases.flags(cmd)
 	textOrJSON(f, &l.output)
+	f.StringVarP(&l.values, "chart-values", "f", "", "file of the chart's values, as for helm -f: check the templates that the chart renders of it")
 	f.BoolVar(&l.server, "server", false, "also ask the API server about the sample pods, by dry run")
 	clusterFlags(f, &l.source.place)
 	f.StringVarP(&l.source.Namespace, "namespace", "n", "", "namespace of objects that name none, and of the dry run (default: the context's)")
@@ -97,6 +105,15 @@ func (l *lintCommand) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	var release *manifests.Release
+	if l.values != "" {
+		if release, err = readRelease(cmd, l.values, &options.Compile); err != nil {
+			return err
+		}
+		for _, t := range release.Templates {
+			documents = append(documents, lint.Document(t))
+		}
+	}
 	results := lint.Run(documents, options)
 	if l.server {
 		server, err := l.oracle()
@@ -110,6 +127,7 @@ func (l *lintCommand) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	triedByCases(results, tests)
+	results = inValues(l.values, release, results)
 	report := lint.NewReport(results)
 	if err := l.write(cmd, report); err != nil {
 		return err
@@ -137,6 +155,43 @@ func (l *lintCommand) options(cmd *cobra.Command) (lint.Options, error) {
 			return t
 		},
 	}, err
+}
+
+// readRelease reads a file of the chart's values, and sets the values that templates see.
+func readRelease(cmd *cobra.Command, file string, o *templates.Options) (*manifests.Release, error) {
+	data, err := manifests.ReadFile(cmd.InOrStdin(), file)
+	if err != nil {
+		return nil, err
+	}
+	release, err := manifests.ReadRelease(file, data, *o)
+	if err != nil {
+		return nil, err
+	}
+	*o = release.Options
+	return release, nil
+}
+
+// inValues gives the findings about templates of a file of values their places there, and adds those about the
+// values themselves.
+func inValues(file string, release *manifests.Release, results []lint.Result) []lint.Result {
+	if release == nil {
+		return results
+	}
+	for i := range results {
+		for j := range results[i].Findings {
+			if f := &results[i].Findings[j]; f.Source == file {
+				f.Path, f.Line = release.Place(f.Template, f.Path)
+			}
+		}
+	}
+	of := lint.Result{Source: file}
+	for _, m := range release.Mistakes {
+		of.Findings = append(of.Findings, lint.Finding{Severity: lint.Error, Rule: "values", Source: file, Path: m.Path, Line: m.Line, Message: m.Message})
+	}
+	if len(of.Findings) == 0 {
+		return results
+	}
+	return append(results, of)
 }
 
 // lintDocuments returns the templates of files and directories, and of standard input for "-".

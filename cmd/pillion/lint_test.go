@@ -150,3 +150,29 @@ func TestATemplateWhoseCasesPassWasTried(t *testing.T) {
 		})
 	}
 }
+
+// What helm upgrade, or the guard after it, would say of a file of values, lint says before.
+func TestLintTakesTheFileOfValuesThatHelmTakes(t *testing.T) {
+	for _, c := range []struct{ values, want string }{
+		{"library: [fluent-bit]\nparameterDefaults:\n  fluent-bit:\n    memory: 64MB\n", `values.yaml:4: template fluent-bit: parameterDefaults.fluent-bit.memory: must be a quantity such as 64Mi or 100m`},
+		{"library: [fluent-bit]\nparameterDefaults:\n  fluent-bit: {memroy: 64Mi}\n", `values.yaml:3: parameterDefaults.fluent-bit.memroy: the template has no such parameter; did you mean memory? [values]`},
+		{"library:\n- fluent-bit\n- fluentbit\n", `values.yaml:3: library[1]: there is no template "fluentbit"; did you mean fluent-bit? [values]`},
+		{"parameterDefaults:\n  fluent-bit: {memory: 64Mi}\n", `values.yaml:2: parameterDefaults.fluent-bit: neither library nor templates has a template of this name`},
+		{"templates:\n  own:\n    ordr: 1\n    inject: {metadata: {labels: {a: b}}}\n", `values.yaml:2: template own: templates.own: spec.ordr: unknown field; did you mean order? [compile]`},
+		{"library: fluent-bit\n", `values.yaml:1: library: must be a list of names, such as [fluent-bit] [values]`},
+		{"library: [fluent-bit]\ntemplateValue: {cluster: a}\n", `values.yaml:2: templateValue: the chart has no such value; did you mean templateValues? [values]`},
+		{"image:\n  repositry: a\n", `values.yaml:2: image.repositry: the chart has no such value; did you mean repository? [values]`},
+		{"templates: [own]\n", `values.yaml:1: templates: must be an object; got a list [values]`},
+		{"library: [fluent-bit]\ntemplates:\n  fluent-bit: {inject: {metadata: {labels: {a: b}}}}\n", `values.yaml:3: templates.fluent-bit: library names a template of this name`},
+		{"templates:\n  own:\n    suspend: true\n    inject: {metadata: {labels: {a: b}}}\n", `templates.own: the chart never renders spec.suspend`},
+		{"library: [fluent-bit, vault-agent]\nglobal: {imageRegistry: registry.example.com, imagePullSecrets: [{name: pull}]}\nparameterDefaults:\n  fluent-bit: {memory: 96Mi}\ntemplateValues: {cluster: a}\ntemplates:\n  own:\n    inject: {metadata: {labels: {a: '${values.cluster}'}}}\n", ""},
+	} {
+		code, out, errs := call(t, "", map[string]string{"values.yaml": c.values}, "lint", "-f", "DIR/values.yaml")
+		if (code == exitError) != (c.want != "") || !strings.Contains(out, c.want) {
+			t.Errorf("%s: exit %d\n%s%s\nwant %s", c.values, code, out, errs, c.want)
+		}
+	}
+	if code, out, errs := call(t, "", nil, "lint", "-f", "../../examples/values.yaml"); code != exitDone {
+		t.Errorf("the example: exit %d\n%s%s", code, out, errs)
+	}
+}

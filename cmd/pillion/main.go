@@ -79,10 +79,21 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRootCommand(name string) *cobra.Command {
-	root := groupOf("pillion", "Sidecar injection for Kubernetes",
-		newInjectCommand(), newUninjectCommand(), newExplainCommand(), newLintCommand(), newParamsCommand(), newPolicyCommand(),
-		newLibraryCommand(), newUnlabelCommand(), newStatusCommand(), newCheckCommand(), newPromoteCommand(), newRolloutCommand(),
-		newVersionCommand())
+	root := groupOf("pillion", "Sidecar injection for Kubernetes", newVersionCommand())
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"teams", "For teams:", []*cobra.Command{newExplainCommand(), newParamsCommand(), newLibraryCommand(), newInjectCommand(), newUninjectCommand()}},
+		{"authors", "For authors of templates:", []*cobra.Command{newLintCommand(), newPromoteCommand()}},
+		{"admins", "For admins:", []*cobra.Command{newCheckCommand(), newStatusCommand(), newRolloutCommand(), newPolicyCommand(), newUnlabelCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+		}
+		root.AddCommand(group.commands...)
+	}
 	root.Long = `Pillion injects sidecars into Kubernetes pods. The webhook is the program
 pillion-webhook, which the chart runs. The commands that read files run the same
 functions, without a cluster.`

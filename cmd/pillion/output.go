@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/inspect/manifests"
 	"github.com/pillion-dev/pillion/templates/show"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // writeReport writes the notes of a report to standard error. If there is no error and no pod is refused, it writes
@@ -107,6 +111,31 @@ func writeDiff(w io.Writer, results []manifests.Result) error {
 		}
 	}
 	return nil
+}
+
+// writeShortDiff is [writeDiff] without the record of the injection.
+func writeShortDiff(w io.Writer, results []manifests.Result) error {
+	short := slices.Clone(results)
+	for i := range short {
+		for _, object := range []*map[string]any{&short[i].Before.Object, &short[i].After} {
+			stripped, _, err := workload.Change(*object, func(p workload.Pod) (map[string]any, error) { return withoutRecord(p.Object), nil })
+			if err != nil {
+				return err
+			}
+			*object = stripped
+		}
+	}
+	return writeDiff(w, short)
+}
+
+// withoutRecord returns a copy of a pod without the annotation of the record.
+func withoutRecord(pod map[string]any) map[string]any {
+	pod = runtime.DeepCopyJSON(pod)
+	unstructured.RemoveNestedField(pod, "metadata", "annotations", v1alpha1.StatusKey)
+	if annotations, there, _ := unstructured.NestedMap(pod, "metadata", "annotations"); there && len(annotations) == 0 {
+		unstructured.RemoveNestedField(pod, "metadata", "annotations")
+	}
+	return pod
 }
 
 func writeObjectDiff(w io.Writer, before, after map[string]any) error {

@@ -119,7 +119,7 @@ func parametersOf(t *templates.Template, chosen []string) ([]templates.Parameter
 	var some []templates.Parameter
 	for _, name := range chosen {
 		i := slices.IndexFunc(all, func(p templates.Parameter) bool {
-			return name == parameterName(p) || name == p.Name || name == p.Annotation
+			return name == parameterName(p) || name == p.Name || name == p.Annotation || name == p.SecondAnnotation
 		})
 		if i < 0 {
 			names := make([]string, len(all))
@@ -147,7 +147,7 @@ func (c *paramsCommand) write(to io.Writer, t *templates.Template, chosen []stri
 	}
 	settings := []explain.Setting{}
 	for _, p := range all {
-		settings = append(settings, explain.Setting{Parameter: p.Parameter, Annotation: p.Annotation, Allowed: p.Allowed, Value: given[p.Name].Value, From: given[p.Name].From})
+		settings = append(settings, explain.Setting{Parameter: p.Parameter, Annotation: p.Annotation, SecondAnnotation: p.SecondAnnotation, Allowed: p.Allowed, Value: given[p.Name].Value, From: given[p.Name].From})
 	}
 	if c.output == "json" {
 		return show.JSON(to, paramsReport{Template: t.Name(), Hash: t.Hash(), Namespace: c.source.Namespace, Parameters: settings})

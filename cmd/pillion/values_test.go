@@ -22,6 +22,15 @@ const valuesIntroduction = "# Values of the chart\n\n" +
 	"To change a value later, keep the others with `--reset-then-reuse-values` (Helm 3.14), or give your whole file of values:\n\n" +
 	"    helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values --set replicas=3\n"
 
+// commonValues are the values of the first part of values.yaml, in their order.
+var commonValues = []string{
+	"library", "templates", "parameterDefaults", "templateValues", "image", "global", "replicas", "resources", "priorityClassName",
+	"excludedNamespaces", "enforcement", "rbac", "certs", "metrics", "networkPolicy",
+}
+
+// maxValues is how many values the chart has at most. A value stands where somebody can name its use.
+const maxValues = 65
+
 // TestTheReferenceOfValuesIsUpToDate holds docs/reference/values.md to the comments of the chart's values.
 func TestTheReferenceOfValuesIsUpToDate(t *testing.T) {
 	text, err := os.ReadFile(chart + "values.yaml")
@@ -34,7 +43,17 @@ func TestTheReferenceOfValuesIsUpToDate(t *testing.T) {
 	}
 	var page strings.Builder
 	page.WriteString(valuesIntroduction)
-	writeValues(t, &page, file.Content[0], nil)
+	first, second := *file.Content[0], *file.Content[0]
+	first.Content, second.Content = first.Content[:2*len(commonValues)], second.Content[2*len(commonValues):]
+	for i, name := range commonValues {
+		if got := first.Content[2*i].Value; got != name {
+			t.Errorf("value %d of values.yaml is %s, want %s: the values that installations set come first", i+1, got, name)
+		}
+	}
+	page.WriteString("\n## The values that installations set\n")
+	writeValues(t, &page, &first, nil)
+	page.WriteString("\n## The values that special clusters and rules need\n")
+	writeValues(t, &page, &second, nil)
 	transcript.Generated(t, valuesPage, "go generate ./cmd/pillion", page.String(), *update)
 }
 
@@ -44,7 +63,7 @@ func writeValues(t *testing.T, page *strings.Builder, mapping *yaml.Node, path [
 	for i := 0; i < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
 		full := append(path[:len(path):len(path)], key.Value)
-		fmt.Fprintf(page, "\n%s `%s`\n", strings.Repeat("#", min(len(full)+1, 4)), strings.Join(full, "."))
+		fmt.Fprintf(page, "\n%s `%s`\n", strings.Repeat("#", min(len(full)+2, 5)), strings.Join(full, "."))
 		group := value.Kind == yaml.MappingNode && value.Style != yaml.FlowStyle
 		if !group {
 			fmt.Fprintf(page, "\nDefault: %s\n", shortValue(t, value))

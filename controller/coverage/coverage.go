@@ -103,7 +103,7 @@ func (c *Counter) record(result *scanResult, err error) {
 	case !c.forbiddenLogged:
 		c.last, c.forbiddenLogged = nil, true
 		c.options.Logger.Warn("missing permission: the verb list on the resource pods, in all namespaces. So running pods are not counted. "+
-			"The chart grants it with coverage.enabled=true and rbac.create=true, and not with rbac.hardened=true. To do without: coverage.enabled=false", "error", err)
+			"The chart grants it, but not with rbac.hardened=true. To do without: coverage.every=0s", "error", err)
 	}
 }
 

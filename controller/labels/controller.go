@@ -330,7 +330,7 @@ func clusterWideCause(err error) string {
 	var answer apierrors.APIStatus
 	switch {
 	case rights.IsMissing(err): // RBAC refuses all namespaces; a policy or a webhook may refuse one
-		return fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it with rbac.create=true. "+
+		return fmt.Sprintf("missing permission: the verb patch on the resource namespaces. The chart grants it. "+
 			"By hand: kubectl create clusterrole pillion-namespaces --verb=patch --resource=namespaces; "+
 			"kubectl create clusterrolebinding pillion-namespaces --clusterrole=pillion-namespaces --serviceaccount=NAMESPACE:ACCOUNT, with the account of this error: %v", err)
 	case apierrors.IsUnauthorized(err):

@@ -388,7 +388,7 @@ func TestAMissingRightIsNamedOnce(t *testing.T) {
 			t.Errorf("%d tries of a hundred namespaces in ten minutes", w.tried())
 		}
 		log := r.log.String()
-		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "rbac.create=true", "kubectl create clusterrolebinding", "serviceaccount:a:b"} {
+		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "The chart grants it", "kubectl create clusterrolebinding", "serviceaccount:a:b"} {
 			if strings.Count(log, want) != 1 {
 				t.Errorf("the log has %q %d times, want once:\n%s", want, strings.Count(log, want), log)
 			}

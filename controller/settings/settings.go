@@ -59,8 +59,6 @@ type Reviews struct {
 	Timeout time.Duration
 	// Scope is [Requested] or [All].
 	Scope string
-	// Preview turns on warnings about workloads and namespaces.
-	Preview bool
 	// ClientCA has the CAs (PEM) of the API servers' client certificates. If it is empty, every client may send
 	// reviews. ClientNames are the accepted names in a certificate. If the list is empty, all names are.
 	ClientCA    string
@@ -144,7 +142,7 @@ func defaults() Settings {
 			Service: "pillion", ServiceAccount: "pillion", Listen: ":8443", AdminListen: ":8080", MemoryLimit: "256Mi",
 			LogLevel: "info", LogFormat: "text", ShutdownDelay: 5 * time.Second, ShutdownTimeout: 20 * time.Second,
 		},
-		Reviews:    Reviews{Timeout: 10 * time.Second, Scope: Requested, Preview: true},
+		Reviews:    Reviews{Timeout: 10 * time.Second, Scope: Requested},
 		Templates:  Templates{Values: "{}", ForeignSidecars: templates.DefaultForeignSidecars()},
 		Namespaces: Namespaces{Excluded: DefaultExcluded(), Enforcement: labels.EnforceRequired},
 		Certificates: Certificates{

@@ -12,7 +12,7 @@ import (
 
 const text = `
 server: {namespace: sidecars, service: cars, listen: ":10250", memoryLimit: 128Mi, logLevel: warn, shutdownDelay: 0s}
-reviews: {timeout: 7s, scope: All, preview: false}
+reviews: {timeout: 7s, scope: All}
 templates: {values: '{"registry": "mirror.example.com", "Port": 9007199254740993}', foreignSidecars: [], namespaced: true}
 namespaces: {excluded: [infra], enforcement: Asked, proof: sidecars-proof}
 pods: {countEvery: 1h}
@@ -52,7 +52,7 @@ func TestTheFileSaysWhatTheServerDoes(t *testing.T) {
 
 func TestAnUnknownSettingIsAnError(t *testing.T) {
 	for name, file := range map[string]string{
-		"levle": "server: {logLevle: debug}", "serveer": "serveer: {a: 1}", "mapping key": "server: {}\nserver: {}", "cannot unmarshal": "[", "reviews.timeout": "reviews: {timeout: soon}", "reviews.preview": "reviews: {preview: maybe}",
+		"levle": "server: {logLevle: debug}", "serveer": "serveer: {a: 1}", "mapping key": "server: {}\nserver: {}", "cannot unmarshal": "[", "reviews.timeout": "reviews: {timeout: soon}",
 	} {
 		if _, err := Parse([]byte(file)); err == nil || name != "cannot unmarshal" && !strings.Contains(strings.ToLower(err.Error()), name) {
 			t.Errorf("%s: %v, want %s", file, err, name)

@@ -51,7 +51,7 @@ func (c Comparer) Compare(ctx context.Context, pod map[string]any, ns templates.
 	if err != nil {
 		return Comparison{}, fmt.Errorf("comparing a pod of namespace %s with a new one: %w", ns.Name, err)
 	}
-	s.Code, s.Message, s.New = out.Code, out.Refusal(), out.Pod
+	s.Code, s.Message, s.New = out.Code, out.Message, out.Pod
 	s.Templates = Templates(rec, out, set)
 	if !out.Allowed {
 		return s, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -76,6 +77,8 @@ type Rules struct {
 	// Concerned reports whether the pipeline itself refuses unknown parameters of a template. Nil means all
 	// templates.
 	Concerned func(template string) bool
+	// TemplatesUnread means that Templates is not known. Every key of a template then counts as a parameter.
+	TemplatesUnread bool
 }
 
 // Check returns a finding for each key of Pillion's with a mistake, labels before annotations, in
@@ -97,11 +100,14 @@ func Check(r Rules, o Object) []Finding {
 func (r Rules) check(o Object, field Field, entries, ofPods map[string]string) (found []Finding) {
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		template, name, under := Under(key)
-		if _, both := ofPods[key]; !under || both || isWritten(o.Level, field, template, name) {
+		near := otherDomain.FindStringSubmatch(key)
+		if _, both := ofPods[key]; !under && near == nil || both || isWritten(o.Level, field, template, name) {
 			continue
 		}
 		f := Finding{Field: field, Key: key, Value: entries[key]}
 		switch isAnnotation := r.isAnnotation(template, name); {
+		case !under:
+			f.Says = "is not one of Pillion's; did you mean the annotation " + near[1] + v1alpha1.Group + "/" + near[2] + o.ofPods() + "?"
 		case isAnnotation && field == Label:
 			f.Says = "has no effect as a label: write it as an annotation" + o.ofPods()
 		case isAnnotation && o.Level == Workload:
@@ -117,6 +123,9 @@ func (r Rules) check(o Object, field Field, entries, ofPods map[string]string) (
 	}
 	return found
 }
+
+// otherDomain matches a key under another domain of Pillion's name, such as pillion.io/inject.
+var otherDomain = regexp.MustCompile(`^([a-z0-9-]+\.)?pillion(?:\.[a-z]+)?/(.+)$`)
 
 // Under reports whether a key is Pillion's, or one of a template, and returns
 // the template's name, "" for a key of Pillion itself.
@@ -151,6 +160,9 @@ func isWritten(level Level, field Field, template, name string) bool {
 func (r Rules) isAnnotation(template, name string) bool {
 	if template == "" {
 		return name == "inject"
+	}
+	if r.TemplatesUnread {
+		return true
 	}
 	parameters, isTemplate := r.parameters(template, name)
 	return isTemplate && (parameters == nil || slices.Contains(parameters, name))

@@ -96,3 +96,11 @@ func TestAnAnchorThatThePodDoesNotHaveIsAWarning(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// kubectl debug --copy-to drops the record, and keeps a sidecar that a parameter or an older template rendered.
+func TestAConflictWithACopyOfAnotherSidecarNamesTheFlagThatKeepsItsAnnotations(t *testing.T) {
+	_, err := inject(t, fragmenttest.Decode(t, "spec: {initContainers: [{name: s, image: 's:1', args: [a], restartPolicy: Always}], containers: []}"), named("spec: {initContainers: [{name: s, image: 's:1', args: [b], restartPolicy: Always}]}"))
+	if err == nil || !strings.HasSuffix(err.Error(), " (if the pod is a copy by kubectl debug --copy-to, add --keep-annotations)") {
+		t.Error(err)
+	}
+}

@@ -155,7 +155,11 @@ func (l *list) container(i int, it fragment.Item, at place) (moves bool, err err
 		l.agree(at, l.id.Elem, want)
 		return false, nil
 	}
-	if l.settle(meeting{at: at, t: l.id.Elem, now: l.now[i], want: want}) {
+	hint := ""
+	if it.Field("restartPolicy").JSON() == "Always" && podschema.ObjectOf(l.now[i])["restartPolicy"] == "Always" {
+		hint = hintCopy
+	}
+	if l.settle(meeting{at: at, t: l.id.Elem, now: l.now[i], want: want, hint: hint}) {
 		l.replace(i, at, l.withToken(podschema.ObjectOf(want)))
 	}
 	return false, nil

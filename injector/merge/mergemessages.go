@@ -18,6 +18,7 @@ const (
 	hintSeparators = "the two join their texts with different separators"
 	hintSource     = "the variable has valueFrom, so no text can be joined to it; set a variable of another name, and name both where it is used"
 	hintUnion      = "only one of them can be set"
+	hintCopy       = "if the pod is a copy by kubectl debug --copy-to, add --keep-annotations"
 	hintNames      = "names are unique among init, app and ephemeral containers"
 
 	// The warnings about one place.

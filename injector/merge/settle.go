@@ -80,6 +80,8 @@ type meeting struct {
 	// unset reports whether the pod's value counts as absent: the API's default, or a value of the API server's
 	// own admission.
 	unset func() bool
+	// hint explains a conflict with the pod's own value.
+	hint string
 }
 
 // settle compares the template's value with the pod's, and records the result. It reports whether the caller
@@ -116,7 +118,7 @@ func (m *merger) settle(s meeting) (put bool) {
 			return false
 		}
 	}
-	return m.overrules(at, policy, s.now, s.want, "")
+	return m.overrules(at, policy, s.now, s.want, s.hint)
 }
 
 // byRule is KeepPod by default, for a place that belongs to the pod's author.

@@ -26,7 +26,15 @@ func (e *FieldError) Error() string { return e.Field + ": " + e.Message() }
 // Message is the error without the field.
 func (e *FieldError) Message() string {
 	text, _ := json.Marshal(e.Value)
-	return fmt.Sprintf("%s: %v", text, e.Err)
+	message := fmt.Sprintf("%s: %v", text, e.Err)
+	switch e.Value.(type) {
+	case map[string]any, []any:
+		return message
+	}
+	if strings.HasSuffix(message, "of type string") {
+		message += "; quote it"
+	}
+	return message
 }
 
 // Unwrap returns the decoder's error.

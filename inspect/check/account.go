@@ -39,14 +39,11 @@ func account(ctx context.Context, in *installation) ([]Finding, error) {
 
 // rights compares the roles and their bindings with those that the chart renders.
 func rights(ctx context.Context, in *installation) ([]Finding, error) {
-	found, n, err := in.compareRendered(ctx, in.restore(), map[string]schema.GroupVersionResource{
+	found, _, err := in.compareRendered(ctx, in.restore(), map[string]schema.GroupVersionResource{
 		"Role":               rbacv1.SchemeGroupVersion.WithResource("roles"),
 		"RoleBinding":        rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
 		"ClusterRole":        rbacv1.SchemeGroupVersion.WithResource("clusterroles"),
 		"ClusterRoleBinding": rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
 	})
-	if err == nil && n == 0 {
-		return skipped("not checked: the chart makes no roles (rbac.create=false); a replica that lacks a right says so"), nil
-	}
 	return found, err
 }

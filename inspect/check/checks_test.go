@@ -407,6 +407,18 @@ func TestEachFaultIsFoundByItsCheckWithTheCommandThatHelps(t *testing.T) {
 	}
 }
 
+// The proof namespace stays with the chart's label when enforcement becomes None. Nobody set that label by hand.
+func TestALeftProofNamespaceIsNoFault(t *testing.T) {
+	g := soundGround(t)
+	g.served.Namespaces.Proof = ""
+	g.add(`{apiVersion: v1, kind: Namespace, metadata: {name: old-proof, labels: {kubernetes.io/metadata.name: old-proof, pillion.dev/injection: enforced, pillion.dev/proof: "true"}, managedFields: [{manager: helm, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:labels": {"f:pillion.dev/injection": {}}}}}]}}`)
+	for _, o := range g.run().Outcomes {
+		if o.Name == "labels" && len(o.Findings) > 0 {
+			t.Errorf("%+v", o.Findings)
+		}
+	}
+}
+
 // A copy may be the configuration by which pods have their sidecars.
 func TestACopyIsNotToBeDeletedBeforeTheChartsOwnIsBack(t *testing.T) {
 	g := soundGround(t)

@@ -88,7 +88,7 @@ func (in *installation) findContradictions(set *templates.Set, ns labels.Namespa
 		add(takeOff, "namespace %s has the label %s=%s, which is not recognised; allowed are enabled, enforced and disabled", ns.Name, key, injection)
 	case injection == v1alpha1.InjectionDisabled && asks:
 		add(takeOff, "namespace %s asks for sidecars (%s: %q), and its label %s=disabled keeps Pillion away: no pod of it is injected", ns.Name, inject, value, key)
-	case injection != v1alpha1.InjectionDisabled && ns.Name != in.release.Namespaces.Proof && byHand && labels.FindRequester(set, ns.Namespace) == labels.Nothing:
+	case injection != v1alpha1.InjectionDisabled && ns.Labels[v1alpha1.ProofLabel] == "" && byHand && labels.FindRequester(set, ns.Namespace) == labels.Nothing:
 		add(fmt.Sprintf("kubectl annotate namespace %s %s=TEMPLATE && %s", ns.Name, inject, takeOff), "namespace %s has the label %s=%s by hand, which requests no sidecar, and nothing else in the namespace does. To request one for all pods, name a template in the annotation and let Pillion set the label", ns.Name, key, injection)
 	case injection == v1alpha1.InjectionEnabled && asks && proven && byHand:
 		add(takeOff, "namespace %s has the label %s=enabled by hand, so Pillion never enforces there: while it is down, pods come without their sidecars", ns.Name, key)

@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/admissionpolicy"
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 var (
@@ -26,18 +27,18 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	policies, err := inspect.List[admissionv1.ValidatingAdmissionPolicy](ctx, in.cluster, policyResource, "", metav1.ListOptions{})
+	policies, err := inspect.List[admissionv1.ValidatingAdmissionPolicy](ctx, in.cluster, policyResource, "", metav1.ListOptions{LabelSelector: v1alpha1.RequiredTemplateLabel})
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := inspect.List[admissionv1.ValidatingAdmissionPolicyBinding](ctx, in.cluster, bindingResource, "", metav1.ListOptions{})
+	bindings, err := inspect.List[admissionv1.ValidatingAdmissionPolicyBinding](ctx, in.cluster, bindingResource, "", metav1.ListOptions{LabelSelector: v1alpha1.RequiredTemplateLabel})
 	if err != nil {
 		return nil, err
 	}
 	lost := in.lostTemplates(set)
 	var found []Finding
 	for _, there := range policies {
-		template, ours := admissionpolicy.TemplateOf(there.Name)
+		template, ours := there.Labels[v1alpha1.RequiredTemplateLabel]
 		if !ours || slices.Contains(lost, template) {
 			continue // a lost template is still in force
 		}
@@ -50,7 +51,7 @@ func requiredPolicies(ctx context.Context, in *installation) ([]Finding, error) 
 func (in *installation) requiredPolicy(ctx context.Context, set *templates.Set, template string, there admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding) []Finding {
 	entry, ok := set.Get(template)
 	if !ok {
-		return []Finding{failed(fmt.Sprintf("the admission policy %s is for the template %s, which does not exist. Apply the template again, or delete the policy and its binding", there.Name, template), applyTemplates)}
+		return []Finding{failed(fmt.Sprintf("the admission policy %s is for the template %s, which does not exist, and refuses pods that lack it. Apply the template again, or delete the policy and its binding", there.Name, template), applyTemplates)}
 	}
 	if entry.Template == nil {
 		return nil // the check templates reports the mistake

@@ -20,11 +20,15 @@ func (p *Pod) SetDryRun(d DryRun) {
 	}
 	switch {
 	case !d.Allowed && p.isOwnQuota():
+	case p.noTemplates:
+		p.Refused = !d.Allowed
+		p.setAnswerVerdict()
 	case !d.Allowed:
 		p.refuse(d.Text)
 	case p.Refused:
 		p.Verdict, p.Refused = "admitted, as the API server answers; by the rules that can be read: "+p.Verdict, false
 	case len(missing) > 0:
+		p.removeRestart()
 		p.Verdict = fmt.Sprintf("admitted without %s, as the API server answers; by the rules: %s", strings.Join(missing, ", "), p.Verdict)
 	}
 }
@@ -43,10 +47,14 @@ func (p *Pod) TrustFailure() {
 	}
 }
 
-// refuse sets the verdict to a refusal. It removes the command that would replace running pods, because
-// the new ones would be refused.
+// refuse sets the verdict to a refusal, without the command that would replace running pods.
 func (p *Pod) refuse(verdict string) {
 	p.Verdict, p.Refused = verdict, true
+	p.removeRestart()
+}
+
+// removeRestart removes the command that would replace running pods, because the new ones would not differ.
+func (p *Pod) removeRestart() {
 	if p.Running != nil {
 		p.Running.Remedy = ""
 	}

@@ -30,12 +30,17 @@ type Input struct {
 	Standing *drift.Comparison
 	// Keys are the findings of [keys.Check].
 	Keys []keys.Finding
+	// NoTemplates means that the templates are not known. The outcome is then that of no template.
+	NoTemplates bool
 }
 
 // Of explains a pod.
 func Of(in Input) Pod {
+	if in.NoTemplates {
+		in.Outcome = withoutTemplates(in.Outcome)
+	}
 	p := Pod{
-		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Refusal(),
+		Name: in.Name, Namespace: in.Namespace, Code: in.Outcome.Code, Message: in.Outcome.Message,
 		Refused: !in.Outcome.Allowed,
 		Rules:   []policy.Step{}, NotAsked: []string{}, Templates: []Template{}, Standings: []drift.Template{}, Differences: []string{},
 		Effects: append([]injector.Effect{}, in.Outcome.Effects...), KeptValues: append([]injector.PodValue{}, in.Outcome.PodValues...),
@@ -70,8 +75,22 @@ func Of(in Input) Pod {
 			p.Differences = append(p.Differences, text)
 		}
 	}
+	if in.NoTemplates {
+		p.noTemplates, p.exists = true, in.Standing != nil
+		for i := range p.Standings {
+			p.Standings[i].State, p.Standings[i].Code = StateUnknown, ""
+		}
+		p.setAnswerVerdict()
+		return p
+	}
 	p.Verdict = p.verdict(in)
 	return p
+}
+
+// HideUnasked removes the templates that nothing asks for: without a cluster these are the rest of the library.
+func (p *Pod) HideUnasked() {
+	p.NotAsked = []string{}
+	p.Templates = slices.DeleteFunc(p.Templates, func(t Template) bool { return t.Code == reason.NotRequested })
 }
 
 // Sentences formats findings. It never returns nil.
@@ -96,7 +115,7 @@ func (in Input) parameters(t injector.TemplateOutcome) []Parameter {
 	annotations := map[string]string{}
 	if version := t.Template(); version != nil {
 		for _, p := range version.Parameters() {
-			annotations[p.Name] = p.Annotation
+			annotations[p.Name] = p.Annotations()
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Params)) {

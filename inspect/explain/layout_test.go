@@ -29,7 +29,7 @@ func command(t *rapid.T) string { return "kubectl " + text(t, "command") }
 func drawReport(t *rapid.T) explain.Report {
 	p := explain.Pod{
 		Name: text(t, "name"), Namespace: text(t, "namespace"), Verdict: text(t, "verdict"), Message: text(t, "message"),
-		Called:      &explain.CallState{Why: text(t, "why"), Then: text(t, "then"), Remedy: []string{command(t)}},
+		Called:      &explain.CallState{Why: text(t, "why"), Then: text(t, "then")},
 		Rules:       []policy.Step{{Rule: text(t, "rule"), Input: text(t, "input"), Result: text(t, "result")}},
 		NotAsked:    []string{text(t, "not asked")},
 		Templates:   []explain.Template{{Name: text(t, "template"), Parameters: []explain.Parameter{{Name: text(t, "parameter"), Value: text(t, "value"), From: "Pod", Annotation: text(t, "annotation")}}}},

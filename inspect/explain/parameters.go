@@ -14,9 +14,11 @@ import (
 type Setting struct {
 	v1alpha1.Parameter
 	Annotation string `json:"annotation"`
-	Allowed    string `json:"allowed"`
-	Value      any    `json:"value,omitempty"`
-	From       string `json:"from,omitempty"`
+	// SecondAnnotation is the declaration's, whose name in JSON is that of Annotation here.
+	SecondAnnotation string `json:"secondAnnotation,omitempty"`
+	Allowed          string `json:"allowed"`
+	Value            any    `json:"value,omitempty"`
+	From             string `json:"from,omitempty"`
 }
 
 // Settings writes parameters as text.
@@ -31,6 +33,9 @@ func Settings(w io.Writer, s Style, all []Setting) error {
 			l.text(2, p.Description, plain)
 		}
 		rows := []row{{label: "type", text: string(p.Type)}, {label: "default", text: p.byDefault()}}
+		if p.SecondAnnotation != "" {
+			rows = append([]row{{label: "or", text: p.SecondAnnotation}}, rows...)
+		}
 		if p.From != "" {
 			rows = append(rows, row{label: "value", text: cmp.Or(Value(p.Value), `""`) + " (" + p.From + ")", colour: green})
 		}

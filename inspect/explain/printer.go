@@ -69,7 +69,6 @@ func (p Pod) text(l *layout) {
 			rows = append(rows, row{label: "then", text: p.Called.Then})
 		}
 		l.rows(2, rows)
-		l.commands(4, p.Called.Remedy)
 	}
 	p.standings(l)
 	p.rules(l)

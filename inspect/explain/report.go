@@ -79,6 +79,9 @@ type Pod struct {
 	Keys     []string `json:"meaningless"`
 	Warnings []string `json:"warnings"`
 	Notes    []Note   `json:"notes"`
+
+	// noTemplates means that the user may not read the templates. exists means that the pod is there.
+	noTemplates, exists bool
 }
 
 // CallState reports whether API servers call Pillion.
@@ -86,9 +89,8 @@ type CallState struct {
 	// IsKnown is false if the user lacks a right to find out.
 	IsKnown bool `json:"known"`
 	Now     bool `json:"now"`
-	// Why names the rule and its input. Remedy has the commands that grant the missing right.
-	Why    string   `json:"why"`
-	Remedy []string `json:"remedy,omitempty"`
+	// Why names the rule and its input.
+	Why string `json:"why"`
 	// Then explains whether Pillion was called when the pod was created. It is "" for a new pod.
 	Then string `json:"then,omitempty"`
 }

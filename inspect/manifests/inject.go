@@ -3,6 +3,7 @@ package manifests
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -14,7 +15,8 @@ import (
 func (s *Session) Inject(ctx context.Context) (Report, error) {
 	var report Report
 	var requested bool
-	var quiet *workload.Pod // the first one, if no pod requests a template
+	var quiet *workload.Pod // the first one that a template matches, else the first one
+	var reasons []string    // of the templates that match it and are not injected
 	for _, d := range s.Documents {
 		r := Result{Before: d}
 		var err error
@@ -25,8 +27,8 @@ func (s *Session) Inject(ctx context.Context) (Report, error) {
 			}
 			report.Notes = append(report.Notes, notesOf(p, out)...)
 			report.IsRefused, requested = report.IsRefused || !out.Allowed, requested || out.Code != reason.NotRequested
-			if quiet == nil {
-				quiet = &p
+			if why := matching(out); quiet == nil || len(reasons) == 0 && len(why) > 0 {
+				quiet, reasons = &p, why
 			}
 			if len(out.PodTemplateOperations) == 0 {
 				return p.Object, nil
@@ -47,13 +49,28 @@ func (s *Session) Inject(ctx context.Context) (Report, error) {
 	for _, mistake := range s.UnreportedMistakes() {
 		report.Notes = append(report.Notes, Note{Severity: Warning, Text: mistake.Error()})
 	}
-	if quiet != nil && !requested {
+	switch {
+	case requested || quiet == nil:
+	case len(reasons) > 0:
+		report.Notes = append(report.Notes, podNote(Remark, *quiet, "nothing is injected: "+strings.Join(reasons, "; ")))
+	default:
 		report.Notes = append(report.Notes, Note{Severity: Remark, Text: s.notRequested(*quiet)})
 	}
 	return report, nil
 }
 
-// notRequested says why nothing is injected where no pod requests a template, by the first pod.
+// matching returns a sentence for each template that matches a pod and is not injected.
+func matching(out injector.Outcome) []string {
+	var sentences []string
+	for _, t := range out.Templates {
+		if t.Code != reason.NotRequested {
+			sentences = append(sentences, t.Sentence())
+		}
+	}
+	return sentences
+}
+
+// notRequested says why nothing is injected where no pod requests a template and none matches, by the first pod.
 func (s *Session) notRequested(p workload.Pod) string {
 	ns, known := s.Namespaces.Find(p.Namespace)
 	why := fmt.Sprintf("neither the pods nor namespace %s ask for a template, and none selects them", ns.Name)
@@ -70,7 +87,7 @@ func notesOf(p workload.Pod, out injector.Outcome) []Note {
 		notes = append(notes, podNote(Warning, p, text))
 	}
 	if !out.Allowed {
-		notes = append(notes, podNote(Refusal, p, out.Message))
+		notes = append(notes, podNote(Refusal, p, strings.Join(out.Lines(), "\n")))
 	}
 	return notes
 }

@@ -138,6 +138,7 @@ func TestTheDocsShowTheExamplesThatAreTested(t *testing.T) {
 		fmt.Fprintf(&kinds, "| [%s](%s) | %s | %d | %d | %s |\n", e.name, e.file, where, e.lines(), e.cases, e.uses())
 	}
 	wantPieces(t, "../../docs/how-to/recipes.md", cookbook)
+	wantPieces(t, "../../docs/how-to/retire-a-webhook.md", examplesOf(t, "../../examples/own-webhooks", "../../examples/own-webhooks"))
 	wantTable(t, "../../docs/reference/kinds.md", kinds.String())
 }
 

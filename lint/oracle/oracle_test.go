@@ -131,6 +131,22 @@ func TestACauseNamesThePlaceInTheTemplateTheContainerAndTheValue(t *testing.T) {
 	}
 }
 
+func TestEachOfTwoMistakesInOneMapIsNamed(t *testing.T) {
+	t.Parallel()
+	template := templatestest.Compile(t, strings.Replace(manifest, "  inject:\n", "  inject:\n    metadata: {annotations: {bad key/one: a, another bad/key/two: b}}\n", 1))
+	at := field.NewPath("metadata", "annotations")
+	answers := []error{invalid(field.Invalid(at, "bad key/one", "no"), field.Invalid(at, "another bad/key/two", "no")), nil} // the second: without the template
+	o := oracle.Oracle{Create: func(context.Context, map[string]any) error {
+		answer := answers[0]
+		answers = answers[1:]
+		return answer
+	}}
+	causes, err := o.ValidateAll(t.Context(), template, []oracle.Pod{{Before: object(t, after), After: object(t, after)}})
+	if err != nil || len(causes) != 2 || causes[0].Message != `Invalid value: "bad key/one": no` || causes[1].Message != `Invalid value: "another bad/key/two": no` {
+		t.Errorf("%v, %v", causes, err)
+	}
+}
+
 // Other words of an API server, a webhook or a policy are no judgement of the pod's form.
 func TestOnlyTheAPIServersOwnValidationCounts(t *testing.T) {
 	t.Parallel()

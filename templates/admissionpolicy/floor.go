@@ -31,18 +31,7 @@ type Floor struct {
 }
 
 // Name returns the name of a template's policy and of its binding.
-func Name(template string) string { return namesBegin + template + "." + v1alpha1.Group }
-
-const namesBegin = "required-"
-
-// TemplateOf returns the template whose policy has the name. It reports false if the name is
-// that of no template's policy.
-func TemplateOf(name string) (template string, ok bool) {
-	if template, ok = strings.CutPrefix(name, namesBegin); ok {
-		template, ok = strings.CutSuffix(template, "."+v1alpha1.Group)
-	}
-	return template, ok && template != "" && !strings.Contains(template, ".")
-}
+func Name(template string) string { return "required-" + template + "." + v1alpha1.Group }
 
 // Of returns the floor of a template, which accepts the images of its canaries, too. It returns an
 // error if the template is not required, or if no policy can hold pods to it; the error gives the reason
@@ -88,7 +77,7 @@ func newFloor(t *templates.Template, excluded []string) Floor {
 	return Floor{
 		Policy: admissionv1.ValidatingAdmissionPolicy{
 			TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RequiredTemplateLabel: t.Name()}},
 			Spec: admissionv1.ValidatingAdmissionPolicySpec{
 				FailurePolicy: new(admissionv1.Fail),
 				MatchConstraints: &admissionv1.MatchResources{
@@ -105,7 +94,7 @@ func newFloor(t *templates.Template, excluded []string) Floor {
 		},
 		Binding: admissionv1.ValidatingAdmissionPolicyBinding{
 			TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-			ObjectMeta: metav1.ObjectMeta{Name: name},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RequiredTemplateLabel: t.Name()}},
 			Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
 		},
 	}

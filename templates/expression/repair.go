@@ -29,6 +29,12 @@ var (
 	undeclaredName     = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
 	reservedIdentifier = regexp.MustCompile(`reserved identifier: namespace`)
 	mixedTypes         = regexp.MustCompile(`^expected type '([^']*)' but found '([^']*)'`)
+	singleEquals       = regexp.MustCompile(`[^=!<>]=([^=]|$)`)
+	containsInList     = regexp.MustCompile(`^found no matching overload for 'contains' applied to 'list`)
+	wordOperator       = regexp.MustCompile(`\b(and|or|not)\b`)
+	wrongOperands      = regexp.MustCompile(`^found no matching overload for '_(?:[-+*/%]|[=!<>]=|<|>)_' applied to '\(([a-z]+), ([a-z]+)\)'`)
+	keyOfList          = regexp.MustCompile(`^(?:found no matching overload for '_\[_\]' applied to '|type ')\(?list`)
+	numberOfMap        = regexp.MustCompile(`^found no matching overload for '_\[_\]' applied to '\(map\(string`)
 	shellVariable      = regexp.MustCompile(`^\s*[A-Z_][A-Z0-9_]*\s*$`)
 )
 
@@ -53,18 +59,57 @@ func explainIssue(issue *cel.Error, objects *provider, source string) string {
 		offset += len(source[offset:]) - len(strings.TrimLeft(source[offset:], ".? \t\n"))
 	case undeclaredName.MatchString(message):
 		name := undeclaredName.FindStringSubmatch(message)[1]
-		if shellVariable.MatchString(source) {
+		// CEL's place of a call on a value is its parenthesis.
+		switch after := strings.TrimPrefix(source[offset:], name); {
+		case shellVariable.MatchString(source):
 			message += fmt.Sprintf("; for the literal text ${%s} write $${%s}", source, source)
-		} else {
-			message += explainName(name)
+		case strings.HasPrefix(strings.TrimSpace(after), "("):
+			message += explainFunction(name)
+		default:
+			message += explainName(name, objects)
 		}
-	case reservedIdentifier.MatchString(message):
-		message += "; the namespace is namespaceObject"
 	case mixedTypes.MatchString(message):
 		types := mixedTypes.FindStringSubmatch(message)
 		message += sameType(issue.ExprID, types[1], types[2], source)
+	default:
+		message += repair(message, source[offset:], source)
 	}
 	return show.Plain(fmt.Sprintf("in the expression %s: %s", show.Marked(source, offset), message))
+}
+
+// repair returns the repair for a message of CEL's about the rest of a source.
+func repair(message, rest, source string) string {
+	isSyntax := strings.HasPrefix(message, "Syntax error")
+	switch {
+	case isSyntax && singleEquals.MatchString(source):
+		return "; to compare write =="
+	case isSyntax && wordOperator.MatchString(rest):
+		return "; write && for and, || for or, ! for not"
+	case containsInList.MatchString(message):
+		return "; for an item of a list write ITEM in LIST"
+	case keyOfList.MatchString(message):
+		return "; an item of a list is read by its number, as in LIST[0]"
+	case numberOfMap.MatchString(message):
+		return "; a value of a map is read by its key, as in MAP['KEY']"
+	case reservedIdentifier.MatchString(message):
+		return "; the namespace is namespaceObject"
+	}
+	if operands := wrongOperands.FindStringSubmatch(message); operands != nil {
+		return oneType(operands[1], operands[2])
+	}
+	return ""
+}
+
+// oneType completes the message about an operator between values of two types.
+func oneType(left, right string) string {
+	scalars := []string{"string", "int", "double"}
+	switch {
+	case left == "null" || right == "null":
+		return "; to ask whether a field is there write has(FIELD)"
+	case left != right && slices.Contains(scalars, left) && slices.Contains(scalars, right):
+		return "; both sides must be of one type: write string(…), int(…) or double(…) around one"
+	}
+	return ""
 }
 
 // sameType completes the message about an item of a literal list or map whose type differs from the items
@@ -98,8 +143,31 @@ var functionNames = sync.OnceValue(func() []string {
 	return slices.Clip(names)
 })
 
+// habits are functions of other languages, with the form that works here.
+var habits = map[string]string{
+	"length": "size()", "len": "size()", "count": "size()", "toUpperCase": "upperAscii()", "toLowerCase": "lowerAscii()", "upper": "upperAscii()",
+	"lower": "lowerAscii()", "toString": "string(…)", "str": "string(…)", "includes": "ITEM in LIST, or TEXT.contains(PART)", "default": "orValue(…)",
+}
+
+// explainFunction completes the message about an unknown function.
+func explainFunction(name string) string {
+	if form, ok := habits[name]; ok {
+		return "; write " + form
+	}
+	if near, ok := nearest.Name(name, functionNames()); ok {
+		return "; did you mean " + near + "?"
+	}
+	return "; there is no such function (all of them: docs/reference/functions.md)"
+}
+
 // explainName completes the message about a name that is neither visible nor a function.
-func explainName(name string) string {
+func explainName(name string, objects *provider) string {
+	if _, ok := objects.params[name]; ok {
+		return "; write params." + name
+	}
+	if _, ok := objects.variables[name]; ok {
+		return "; write variables." + name
+	}
 	if name == eachName {
 		return "; it is there in items with $each, and in variables that such items read"
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	yamlv2 "go.yaml.in/yaml/v2"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/templates/rawjson"
@@ -41,8 +43,8 @@ func Read(text []byte, s *Source) (map[string]any, error) {
 			return nil, errorf("the manifest holds several documents; split it first")
 		}
 		var err error
-		if text, err = yaml.YAMLToJSON(text); err != nil {
-			return nil, s.unreadable(err)
+		if text, err = yaml.YAMLToJSON(original); err != nil {
+			return nil, s.unreadable(original, err)
 		}
 	}
 	v, err := rawjson.Decode(text)
@@ -96,15 +98,63 @@ func entries(v any) int {
 // yamlLine matches the line that the YAML library's errors begin with.
 var yamlLine = regexp.MustCompile(`(?:error converting YAML to JSON: )?(?:yaml: )?line (\d+): `)
 
-// unreadable moves the line in the YAML library's error from the text to the field Line.
-func (s *Source) unreadable(err error) *Error {
+// unreadable returns the YAML library's error, with the line of the mistake in place of the one in its text.
+func (s *Source) unreadable(text []byte, err error) *Error {
 	message, line := show.Plain(err.Error()), 0
 	if found := yamlLine.FindStringSubmatch(message); found != nil {
 		line, _ = strconv.Atoi(found[1])
-		line = s.inFile(line)
 		message = strings.Replace(message, found[0], "", 1)
 	}
-	return &Error{Line: line, Message: "reading the manifest as YAML: " + strings.TrimPrefix(message, "yaml: ")}
+	message = "reading the manifest as YAML: " + strings.TrimPrefix(message, "yaml: ")
+	lines := bytes.SplitAfter(text, []byte("\n"))
+	if mistake := mistakenLine(lines); mistake > 0 {
+		line = mistake
+		if unquoted.Match(lines[line-1]) {
+			message = "reading the manifest as YAML: inside {…} and […] quote ${…}, as in {name: \"${params.name}\"}"
+		} else {
+			message += repair(message, lines[line-1])
+		}
+	}
+	if line > 0 {
+		line = s.inFile(line)
+	}
+	return &Error{Line: line, Message: message}
+}
+
+// repair completes a message of the YAML library about a line.
+func repair(message string, line []byte) string {
+	indentation := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+	switch {
+	case bytes.ContainsRune(indentation, '\t'):
+		return "; indent with spaces, not with tabs"
+	case strings.HasSuffix(message, "cannot start any token"):
+		return "; quote the text"
+	case strings.Contains(message, "mapping values are not allowed"):
+		return `; quote a text with ": " in it, and compare the indentation of the line with the one before`
+	case strings.Contains(message, "did not find expected"):
+		return "; compare the indentation of the line with the one before, and close quotes and brackets"
+	}
+	return ""
+}
+
+// unquoted matches a line with ${ outside of quotes, behind a brace or a bracket.
+var unquoted = regexp.MustCompile(`^` + outsideQuotes + `(?:^|[^$])[{\[]` + outsideQuotes + `\$\{`)
+
+const outsideQuotes = `(?:[^'"]|'[^']*'|"[^"]*")*`
+
+// mostLines bounds the search for the line of a mistake, which parses the text once for each line.
+const mostLines = 500
+
+// mistakenLine returns the line, from 1, at which a text ceases to be YAML however it goes on: the one behind the
+// longest beginning that is YAML. The library names the line at which the block begins, or the one before the
+// mistake. It returns 0 for a long text, and for one that is YAML.
+func mistakenLine(lines [][]byte) int {
+	for n := len(lines); n >= 0 && len(lines) <= mostLines; n-- {
+		if yamlv3.Unmarshal(bytes.Join(lines[:n], nil), new(yamlv3.Node)) == nil {
+			return (n + 1) % (len(lines) + 1) // 0 if all of it is YAML
+		}
+	}
+	return 0
 }
 
 // FormatNumber writes a finite number as JSON.

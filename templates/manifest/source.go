@@ -101,9 +101,9 @@ func resolved(n *yaml.Node) *yaml.Node {
 
 var yamlBoolean = regexp.MustCompile(`\A(?:[yY]|[nN]|[yY]es|YES|[nN]o|NO|[oO]n|ON|[oO]ff|OFF|[tT]rue|TRUE|[fF]alse|FALSE)\z`)
 
-// Keys reports keys that a map has twice, and keys that YAML reads as a boolean, as kubectl does: a label n
-// becomes a label false.
-func (s *Source) Keys(twice func(at *Path, line int, message string), boolean func(at *Path, message string)) {
+// Keys reports keys that a map has twice, texts that YAML reads as a tag, and keys that YAML reads as a boolean, as
+// kubectl does: a label n becomes a label false.
+func (s *Source) Keys(misread func(at *Path, line int, message string), boolean func(at *Path, message string)) {
 	var walk func(n *yaml.Node, at *Path)
 	walk = func(n *yaml.Node, at *Path) {
 		switch n.Kind {
@@ -117,7 +117,7 @@ func (s *Source) Keys(twice func(at *Path, line int, message string), boolean fu
 				key, here := n.Content[i], at.Field(n.Content[i].Value)
 				isScalar, line := key.Kind == yaml.ScalarNode, s.inFile(key.Line)
 				if before, ok := seen[key.Value]; ok && isScalar && key.Tag != "!!merge" {
-					twice(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", show.Value(key.Value), before))
+					misread(here, line, fmt.Sprintf("the key %s is there twice, first on line %d", show.Value(key.Value), before))
 				} else {
 					seen[key.Value] = line
 				}
@@ -125,6 +125,10 @@ func (s *Source) Keys(twice func(at *Path, line int, message string), boolean fu
 					boolean(here, fmt.Sprintf("YAML reads the key %s as a boolean; quote it", key.Value))
 				}
 				walk(n.Content[i+1], here)
+			}
+		case yaml.ScalarNode:
+			if n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.Tag, "!!") {
+				misread(at, s.inFile(n.Line), fmt.Sprintf("YAML reads %s as a tag; quote the text", n.Tag))
 			}
 		}
 	}

@@ -5,8 +5,9 @@ package param
 type Error struct {
 	// Template and Parameter are names. Parameter is empty for an annotation that belongs to no parameter.
 	Template, Parameter string
-	// Annotation is the annotation's full key.
-	Annotation string
+	// Annotation is the annotation's full key. Other is the key of the parameter's other annotation, "" without
+	// one.
+	Annotation, Other string
 	// Origin is the object with the annotation. Empty if there is no annotation.
 	Origin Origin
 	// Value is the value or the item that is not allowed: quoted, with control characters escaped, and cut to

@@ -7,13 +7,7 @@ import "errors"
 // have it. It returns at most one mistake for each parameter, in the parameters' order. From is [FromNamespace]
 // or [FromPod].
 func (s *Set) Mistakes(from Origin, annotations map[string]string) []*Error {
-	l := &level{origin: from}
-	for key, value := range annotations {
-		l.add(s.prefix, key, value)
-	}
-	if len(l.values) == 0 {
-		return nil
-	}
+	l := s.level(from, annotations)
 	var found []*Error
 	for _, p := range s.parameters {
 		var mistake *Error

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/show"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -19,7 +21,7 @@ import (
 type Parameter struct {
 	// Parameter is the declaration, with SetBy filled in.
 	v1alpha1.Parameter
-	// Annotation is the annotation's full key. For a map it ends in ".KEY".
+	// Annotation is the first annotation's full key. For a map it ends in ".KEY".
 	Annotation string
 	// Allowed describes the allowed values in words.
 	Allowed string
@@ -63,6 +65,7 @@ func compileParameter(d v1alpha1.Parameter, of Template, at *manifest.Path, repo
 		return nil
 	}
 	p.setLevels(of.Required, at, report)
+	p.checkSecond(at.Field("annotation"), report)
 	p.def = p.manifestValue(d.Default, at.Field("default"), report)
 	p.example = p.manifestValue(d.Example, at.Field("example"), report)
 	return p
@@ -101,6 +104,26 @@ func (p *parameter) setType(patterns *Patterns, at *manifest.Path, report Report
 	}
 	p.one = newScalar(d.Items.Type, d.Items.Constraints, patterns, under(at.Field("items")))
 	return true
+}
+
+// anyKey ends the annotation of a map. It stands for the map's key.
+const anyKey = "KEY"
+
+// checkSecond checks the second annotation.
+func (p *parameter) checkSecond(at *manifest.Path, report Report) {
+	second := p.decl.SecondAnnotation
+	if second == "" {
+		return
+	}
+	domain, _, _ := strings.Cut(second, "/")
+	switch problems := validation.IsQualifiedName(second); {
+	case len(problems) > 0:
+		report(at, fmt.Sprintf(noAnnotation, show.Value(second)))
+	case domain == v1alpha1.Group || strings.HasSuffix(domain, "."+v1alpha1.Group):
+		report(at, fmt.Sprintf(ownAnnotation, show.Value(second)))
+	case p.decl.Type == v1alpha1.Map && (second == anyKey || !strings.HasSuffix(second, anyKey)):
+		report(at, fmt.Sprintf(annotationOfMap, anyKey, show.Value(second)))
+	}
 }
 
 func constrained(c v1alpha1.Constraints) bool {
@@ -211,7 +234,7 @@ func (p *parameter) parseList(text string) (list []any, part string, err error) 
 // key returns the annotation's full key under a template's prefix.
 func (p *parameter) key(prefix string) string {
 	if p.decl.Type == v1alpha1.Map {
-		return prefix + p.suffix + ".KEY"
+		return prefix + p.suffix + "." + anyKey
 	}
 	return prefix + p.suffix
 }

@@ -24,6 +24,10 @@ const (
 	wrongItems          = "must be a scalar type, one of %s; got %s"
 	wrongLevel          = "must be Namespace or Pod; got %s"
 	nobodySets          = "lets nobody set this required parameter, and it has no default; add a level, or a default"
+	noAnnotation        = "must be the key of an annotation, such as old.example.com/role; got %s"
+	ownAnnotation       = "is reserved for Pillion; name an annotation of another injector or of your own; got %s"
+	annotationOfMap     = "must end in %s, which stands for the map's key, as in old.example.com/attribute.KEY; got %s"
+	takenAnnotation     = "names the annotation %s, which the parameter %s already has; use another one"
 	otherTypes          = "is not for the type %s"
 	negative            = "must not be negative; got %d"
 	greaterThanMaximum  = "must not be greater than the maximum"
@@ -51,6 +55,9 @@ const (
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("annotation " + e.Annotation)
+	if e.Other != "" {
+		b.WriteString(" (or " + e.Other + ")")
+	}
 	if e.Origin != "" {
 		b.WriteString(" on the " + strings.ToLower(string(e.Origin)))
 	}
@@ -63,6 +70,14 @@ func (e *Error) Error() string {
 
 // ErrNoExample is wrapped by the error of [Set.ResolveExample] for a required parameter without a value.
 var ErrNoExample = errors.New("no example, and Pillion cannot make one up")
+
+// Annotations names the annotations that set the parameter.
+func (p Parameter) Annotations() string {
+	if p.SecondAnnotation == "" {
+		return p.Annotation
+	}
+	return p.Annotation + " or " + p.SecondAnnotation
+}
 
 // allowed describes the allowed values of an annotation in words.
 func (p *parameter) allowed() string {

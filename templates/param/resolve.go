@@ -38,13 +38,18 @@ func newValues() *Values { return &Values{ByName: map[string]any{}, Origins: map
 // Annotations are those of a pod and of its namespace.
 type Annotations struct{ Namespace, Pod map[string]string }
 
-// level has the template's annotations on one object, by their key after the template's prefix.
+// level has the annotations of one object.
 type level struct {
 	origin Origin
+	// values are the template's annotations, by their key after the template's prefix.
 	values map[string]string
-	// used has the keys that belong to a parameter.
+	// used has the keys of values that belong to a parameter.
 	used map[string]bool
+	all  map[string]string
 }
+
+// setting is an annotation that sets a parameter, or one key of a map.
+type setting struct{ annotation, key, text string }
 
 // Resolve returns the parameters' values for a pod. Its error is an *Error.
 func (s *Set) Resolve(a Annotations) (*Values, error) {
@@ -109,12 +114,9 @@ func (s *Set) tooLong(levels [2]*level) error {
 			continue
 		}
 		for _, l := range levels {
-			for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
-				if suffix != p.suffix && !strings.HasPrefix(suffix, p.suffix+".") {
-					continue
-				}
-				if bytes += len(l.values[suffix]); bytes > maxPatternInput {
-					return s.mistake(p, l.origin, suffix, "", fmt.Sprintf(tooManyBytes, len(l.values[suffix]), maxPatternInput))
+			for _, given := range s.settings(p, l) {
+				if bytes += len(given.text); bytes > maxPatternInput {
+					return s.mistake(p, l.origin, given.annotation, "", fmt.Sprintf(tooManyBytes, len(given.text), maxPatternInput))
 				}
 			}
 		}
@@ -123,24 +125,55 @@ func (s *Set) tooLong(levels [2]*level) error {
 }
 
 func (s *Set) levels(a Annotations) [2]*level {
-	levels := [2]*level{{origin: FromNamespace}, {origin: FromPod}}
-	for i, annotations := range []map[string]string{a.Namespace, a.Pod} {
-		for key, value := range annotations {
-			levels[i].add(s.prefix, key, value)
-		}
-	}
-	return levels
+	return [2]*level{s.level(FromNamespace, a.Namespace), s.level(FromPod, a.Pod)}
 }
 
-func (l *level) add(prefix, key, value string) {
-	suffix, ok := strings.CutPrefix(key, prefix)
-	if !ok {
-		return
+func (s *Set) level(origin Origin, annotations map[string]string) *level {
+	l := &level{origin: origin, values: map[string]string{}, used: map[string]bool{}, all: annotations}
+	for key, value := range annotations {
+		if suffix, ok := strings.CutPrefix(key, s.prefix); ok {
+			l.values[suffix] = value
+		}
 	}
-	if l.values == nil {
-		l.values, l.used = map[string]string{}, map[string]bool{}
+	return l
+}
+
+// settings returns the annotations of an object that set a parameter: for a map one for each key, in the order
+// of the keys, for any other type one at most. The second annotation counts where the first is absent.
+func (s *Set) settings(p *parameter, l *level) []setting {
+	if p.decl.Type == v1alpha1.Map {
+		return s.mapSettings(p, l)
 	}
-	l.values[suffix] = value
+	if text, ok := l.values[p.suffix]; ok {
+		l.used[p.suffix] = true
+		return []setting{{annotation: s.prefix + p.suffix, text: text}}
+	}
+	if text, ok := l.all[p.decl.SecondAnnotation]; ok && p.decl.SecondAnnotation != "" {
+		return []setting{{annotation: p.decl.SecondAnnotation, text: text}}
+	}
+	return nil
+}
+
+func (s *Set) mapSettings(p *parameter, l *level) []setting {
+	byKey := map[string]setting{}
+	if before, ok := strings.CutSuffix(p.decl.SecondAnnotation, anyKey); ok {
+		for annotation, text := range l.all {
+			if key, ok := strings.CutPrefix(annotation, before); ok && key != "" {
+				byKey[key] = setting{annotation, key, text}
+			}
+		}
+	}
+	for suffix, text := range l.values {
+		if key, ok := strings.CutPrefix(suffix, p.suffix+"."); ok {
+			l.used[suffix] = true
+			byKey[key] = setting{s.prefix + suffix, key, text}
+		}
+	}
+	all := make([]setting, 0, len(byKey))
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		all = append(all, byKey[key])
+	}
+	return all
 }
 
 func (s *Set) resolve(p *parameter, levels [2]*level, v *Values) error {
@@ -179,16 +212,13 @@ func (s *Set) resolveOne(p *parameter, levels [2]*level) (any, Origin, error) {
 		origin = FromDefault
 	}
 	for _, l := range levels {
-		text, ok := l.values[p.suffix]
-		if !ok {
-			continue
+		for _, given := range s.settings(p, l) {
+			v, err := s.parseAnnotation(p, l.origin, given)
+			if err != nil {
+				return nil, "", err
+			}
+			value, origin = v, l.origin
 		}
-		l.used[p.suffix] = true
-		v, err := s.parseAnnotation(p, l.origin, p.suffix, text)
-		if err != nil {
-			return nil, "", err
-		}
-		value, origin = v, l.origin
 	}
 	return value, origin, nil
 }
@@ -201,19 +231,14 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 	}
 	for _, l := range levels {
 		if _, ok := l.values[p.suffix]; ok {
-			return nil, "", s.mistake(p, l.origin, p.suffix, "", fmt.Sprintf(isMap, p.key(s.prefix)))
+			return nil, "", s.mistake(p, l.origin, s.prefix+p.suffix, "", fmt.Sprintf(isMap, p.key(s.prefix)))
 		}
-		for _, suffix := range slices.Sorted(maps.Keys(l.values)) {
-			key, ok := strings.CutPrefix(suffix, p.suffix+".")
-			if !ok {
-				continue
-			}
-			l.used[suffix] = true
-			v, err := s.parseAnnotation(p, l.origin, suffix, l.values[suffix])
+		for _, given := range s.settings(p, l) {
+			v, err := s.parseAnnotation(p, l.origin, given)
 			if err != nil {
 				return nil, "", err
 			}
-			value[key], origin = v, l.origin
+			value[given.key], origin = v, l.origin
 		}
 	}
 	if p.decl.Required && len(value) == 0 {
@@ -222,30 +247,34 @@ func (s *Set) resolveMap(p *parameter, levels [2]*level) (any, Origin, error) {
 	return value, origin, nil
 }
 
-// parseAnnotation parses one annotation of a parameter. Suffix is the annotation's key after the template's
-// prefix.
-func (s *Set) parseAnnotation(p *parameter, from Origin, suffix, text string) (any, error) {
+// parseAnnotation parses one annotation of a parameter.
+func (s *Set) parseAnnotation(p *parameter, from Origin, given setting) (any, error) {
 	if !p.setBy(from) {
-		return nil, s.mistake(p, from, suffix, "", fmt.Sprintf(otherLevel, p.levels()))
+		return nil, s.mistake(p, from, given.annotation, "", fmt.Sprintf(otherLevel, p.levels()))
 	}
 	if p.decl.Type != v1alpha1.List {
-		v, err := p.one.parse(text)
+		v, err := p.one.parse(given.text)
 		if err != nil {
-			return nil, s.mistake(p, from, suffix, shown(text, err), err.Error())
+			return nil, s.mistake(p, from, given.annotation, shown(given.text, err), err.Error())
 		}
 		return v, nil
 	}
-	list, part, err := p.parseList(text)
+	list, part, err := p.parseList(given.text)
 	if err != nil {
-		return nil, s.mistake(p, from, suffix, shown(part, err), fmt.Sprintf("each item of the list %v", err))
+		return nil, s.mistake(p, from, given.annotation, shown(part, err), fmt.Sprintf("each item of the list %v", err))
 	}
 	return list, nil
 }
 
-func (s *Set) mistake(p *parameter, from Origin, suffix, value, message string) *Error {
-	e := &Error{Template: s.name, Parameter: p.decl.Name, Annotation: p.key(s.prefix), Origin: from, Value: value, Message: message}
-	if from != "" {
-		e.Annotation = s.prefix + show.Plain(suffix)
+// mistake returns an error about an annotation of a parameter. Without one, annotation is empty.
+func (s *Set) mistake(p *parameter, from Origin, annotation, value, message string) *Error {
+	own := p.key(s.prefix)
+	e := &Error{Template: s.name, Parameter: p.decl.Name, Annotation: own, Other: p.decl.SecondAnnotation, Origin: from, Value: value, Message: message}
+	if annotation != "" {
+		e.Annotation = show.Plain(annotation)
+	}
+	if annotation != "" && !strings.HasPrefix(annotation, s.prefix) {
+		e.Other = own
 	}
 	return e
 }

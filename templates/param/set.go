@@ -31,7 +31,7 @@ type Set struct {
 // with a mistake, and may leave it out of the set.
 func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, report Report) *Set {
 	s := &Set{name: of.Name, prefix: v1alpha1.OfTemplate(of.Name), namespaced: of.Patterns.Namespaced}
-	suffixes := map[string]string{}
+	suffixes, seconds := map[string]string{}, map[string]string{}
 	for i, d := range declared {
 		here := at.Item(i)
 		p := compileParameter(d, of, here, report)
@@ -43,6 +43,12 @@ func Compile(of Template, declared []v1alpha1.Parameter, at *manifest.Path, repo
 			continue
 		}
 		suffixes[p.suffix] = p.decl.Name
+		if second := p.decl.SecondAnnotation; second != "" {
+			if other, ok := seconds[second]; ok {
+				report(here.Field("annotation"), fmt.Sprintf(takenAnnotation, second, other))
+			}
+			seconds[second] = p.decl.Name
+		}
 		s.parameters = append(s.parameters, p)
 	}
 	return s

@@ -12,6 +12,9 @@ type meaning struct {
 	// container, resources and intOrString mark three types: a container of a pod, its resources, and a port
 	// that is a number or a name.
 	container, resources, intOrString bool
+	// quantity is set for a quantity, numbers for a number with bounds.
+	quantity bool
+	numbers  numbers
 	// value is set for a type that is compared and replaced as a whole.
 	value bool
 	// gathers is set for a [Gathered] list. keys has the field that identifies an item, or is nil if the whole
@@ -46,7 +49,7 @@ var unionPaths = map[string][]string{
 func setMeanings(pod *Type) {
 	typeAt(pod, "spec.containers[]").means.container = true
 	typeAt(pod, "spec.containers[].resources").means.resources = true
-	typeAt(pod, "spec.containers[].livenessProbe.httpGet.port").means.intOrString = true
+	setScalars(pod)
 	for path, name := range Gathered {
 		t := typeAt(pod, path)
 		if t.means.gathers = true; name != "" {

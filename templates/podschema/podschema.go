@@ -100,6 +100,12 @@ func (t *Type) Words() string {
 	case List:
 		return "a list"
 	}
+	switch {
+	case t.means.quantity:
+		return "a quantity such as 64Mi or 100m"
+	case t.means.intOrString:
+		return "a port's number or name"
+	}
 	switch t.scalar {
 	case String:
 		return "text"

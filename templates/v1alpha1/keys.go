@@ -16,8 +16,12 @@ const (
 	// RequiredLabel is kept on the namespaces that a required template selects. No namespace selector of a template may
 	// name it.
 	RequiredLabel = domain + "required"
+	// ProofLabel is the label of the chart's proof namespace, which stays when there is no proof any more.
+	ProofLabel = domain + "proof"
 	// AllowDeleteKey is the annotation that lets a template in use be deleted.
 	AllowDeleteKey = domain + "allow-delete"
+	// RequiredTemplateLabel is the label of an admission policy and its binding, with the name of their required template.
+	RequiredTemplateLabel = domain + "required-template"
 	// VersionLabel is the label with the version of Pillion that a template is for.
 	VersionLabel = domain + "version"
 )

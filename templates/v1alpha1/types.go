@@ -200,6 +200,9 @@ type Parameter struct {
 	Description string `json:"description,omitempty"`
 	// Type is the type of the annotation's value.
 	Type ParameterType `json:"type"`
+	// SecondAnnotation names a second annotation that sets the parameter, such as one of another injector. On
+	// an object with both, the first counts. For a map it ends in KEY, as in old.example.com/attribute.KEY.
+	SecondAnnotation string `json:"annotation,omitempty"`
 	// Items is the type of a list's items or a map's values: the name of a scalar type, or a type with
 	// constraints. It is required for list and map, and allowed for no other type.
 	Items *Items `json:"items,omitempty"`

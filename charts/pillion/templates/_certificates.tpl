@@ -40,7 +40,7 @@ caDuration: {{ $certs.caDuration }}
 leafDuration: {{ $certs.leafDuration }}
 settle: {{ $certs.settle }}
 {{- if eq $certs.provider "self-signed" }}
-secret: {{ $certs.secretName | quote }}
+secret: pillion-ca
 createSecret: {{ .Values.rbac.createSecrets }}
 {{- else if eq $certs.provider "cert-manager" }}
 secret: {{ include "pillion.servingSecret" . }}
@@ -57,7 +57,7 @@ folder: /etc/pillion/certificate
 # The CA of the serving certificates, shared by the replicas.
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: [{{ $certs.secretName | quote }}]
+  resourceNames: [pillion-ca]
   verbs: [get, list, watch, update]
 {{- if .Values.rbac.createSecrets }}
 {{- if eq .Release.Namespace "kube-system" }}

@@ -1,7 +1,7 @@
 {{/*
 Puts the chart's default in the place of each value that is not there. With `helm upgrade
 --reuse-values` the values are those of the chart that was installed, which knew fewer of them. Of
-resources, labels, annotations and security contexts, what is not there was taken away.
+resources, labels and the security context, what is not there was taken away.
 */}}
 {{- define "pillion.values" -}}
 {{- include "pillion.fill" (list .Values (.Files.Get "files/defaults.yaml" | fromYaml)) -}}
@@ -11,7 +11,7 @@ resources, labels, annotations and security contexts, what is not there was take
 {{- range $key, $default := last . -}}
 {{- if kindIs "invalid" (index $values $key) -}}
 {{- $_ := set $values $key $default -}}
-{{- else if and (kindIs "map" $default) (not (has $key (list "resources" "labels" "annotations" "podSecurityContext" "securityContext"))) -}}
+{{- else if and (kindIs "map" $default) (not (has $key (list "resources" "labels" "podSecurityContext"))) -}}
 {{- include "pillion.fill" (list (index $values $key) $default) -}}
 {{- end -}}
 {{- end -}}
@@ -28,14 +28,6 @@ leaves room for a suffix such as -metrics: names of Services are DNS labels.
 {{- .Release.Name | trunc 55 | trimSuffix "-" -}}
 {{- else -}}
 {{- printf "%s-%s" .Release.Name .Chart.Name | trunc 55 | trimSuffix "-" -}}
-{{- end -}}
-{{- end -}}
-
-{{- define "pillion.serviceAccountName" -}}
-{{- if .Values.serviceAccount.create -}}
-{{- default (include "pillion.fullname" .) .Values.serviceAccount.name -}}
-{{- else -}}
-{{- required "serviceAccount.name is required when serviceAccount.create is false" .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -154,7 +146,7 @@ tolerations:
 
 {{/* Pillion's service account, as the API server names its user. */}}
 {{- define "pillion.user" -}}
-system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.serviceAccountName" . }}
+system:serviceaccount:{{ .Release.Namespace }}:{{ include "pillion.fullname" . }}
 {{- end -}}
 
 {{/* The namespaces that Pillion keeps out of, its own among them, as JSON. */}}
@@ -194,7 +186,7 @@ yes
 server:
   namespace: {{ .Release.Namespace | quote }}
   service: {{ include "pillion.fullname" . | quote }}
-  serviceAccount: {{ include "pillion.serviceAccountName" . | quote }}
+  serviceAccount: {{ include "pillion.fullname" . | quote }}
   listen: ":{{ .Values.webhook.port }}"
   adminListen: ":{{ .Values.adminPort }}"
   {{- with ((.Values.resources).limits).memory }}
@@ -207,7 +199,6 @@ server:
 reviews:
   timeout: {{ .Values.webhook.timeoutSeconds }}s
   scope: {{ .Values.webhook.scope }}
-  preview: {{ .Values.preview.enabled }}
   clientCA: {{ .Values.webhook.clientCA | trim | quote }}
   clientNames: {{ default list .Values.webhook.clientNames | toJson }}
 templates:
@@ -224,7 +215,7 @@ namespaces:
 pods:
   ownerEvents: {{ not .Values.rbac.hardened }}
   readWorkloads: {{ if include "pillion.readsWorkloads" . }}true{{ else }}false{{ end }}
-  countEvery: {{ ternary .Values.coverage.every "0s" (and .Values.coverage.enabled (not .Values.rbac.hardened)) }}
+  countEvery: {{ ternary .Values.coverage.every "0s" (not (empty (include "pillion.countsPods" .))) }}
 certificates:
   {{- include "pillion.certificateSettings" . | trim | nindent 2 }}
 {{- end -}}
@@ -232,6 +223,11 @@ certificates:
 {{/* Whether Pillion reads the workloads of a namespace that is annotated: text if so. */}}
 {{- define "pillion.readsWorkloads" -}}
 {{- if and .Values.rbac.readWorkloads (not .Values.rbac.hardened) }}yes{{ end -}}
+{{- end -}}
+
+{{/* Whether Pillion counts running pods: text if so. No duration but 0s is made of zeros. */}}
+{{- define "pillion.countsPods" -}}
+{{- if and (regexMatch "[1-9]" .Values.coverage.every) (not .Values.rbac.hardened) }}yes{{ end -}}
 {{- end -}}
 
 {{/* What a label selector requires, as JSON: its labels first, by their keys. */}}

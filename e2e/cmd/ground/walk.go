@@ -170,8 +170,8 @@ func notWalked(c readme.Command) bool {
 	return c.Section == readme.Demo || !c.Script && placeholder.MatchString(c.Text) || slices.Contains(needRunningPods, c.Text)
 }
 
-// needRunningPods are commands that wait for pods, which never run on a control plane.
-var needRunningPods = []string{"kubectl -n shop rollout status deployment/web", "pillion rollout shop"}
+// needRunningPods are commands that wait for pods, or succeed after others do: pods never run on a control plane.
+var needRunningPods = []string{"kubectl -n shop rollout status deployment/web", "pillion rollout shop --dry-run", "pillion rollout shop"}
 
 // noClusters reports whether a test of its own runs a command, or it is none for a cluster.
 func noClusters(c readme.Command) bool {

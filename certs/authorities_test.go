@@ -6,8 +6,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 )
 
 // Each case takes one step of the hand-over.
@@ -85,30 +83,6 @@ func TestReplacedCAsOfADeletedSecretAreTrustedBriefly(t *testing.T) {
 	want := []trusted{{cert: current.cert}, {soon.cert, now.Add(time.Second)}, {late.cert, now.Add(time.Minute)}}
 	if err != nil || !sameTrusted(got.trusted, want) {
 		t.Errorf("trusted are\n%s\nwant\n%s\n%v", encodeTrusted(got.trusted), encodeTrusted(want), err)
-	}
-}
-
-func TestTheErrorSaysWhyASecretHasNoSoundCA(t *testing.T) {
-	t.Parallel()
-	good := secretOf(t, yearCA(t)).Data
-	other := secretOf(t, yearCA(t)).Data
-	for _, c := range []struct {
-		change func(data map[string][]byte)
-		want   string
-	}{
-		{func(data map[string][]byte) { delete(data, corev1.TLSCertKey) }, "key tls.crt is empty"},
-		{func(data map[string][]byte) { data[secretCAKey] = other[secretCAKey] }, "keys tls.crt and ca.crt differ"},
-		{func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = other[corev1.TLSPrivateKeyKey] }, "does not match"},
-		{func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = nil }, "tls.key"},
-	} {
-		data := map[string][]byte{}
-		for key, value := range good {
-			data[key] = value
-		}
-		c.change(data)
-		if _, err := readAuthorities(data); mentions(err, c.want) != nil {
-			t.Errorf("the error is %v, want one with %q", err, c.want)
-		}
 	}
 }
 

@@ -26,56 +26,16 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 	}{
 		{"a new Secret remembers its CA", nil, nil, []trusted{{cert: current.cert}}},
 		{"the CA of the served leaf is the current CA", nil, current.cert, []trusted{{cert: current.cert}}},
-		{
-			"a CA that is replaced when it is due stays until no leaf of it can be in use",
-			[]trusted{{cert: ripe.cert}}, nil,
-			[]trusted{{cert: current.cert}, {ripe.cert, ripe.cert.NotAfter}},
-		},
-		{
-			"a CA that is replaced before it is due is unwanted",
-			[]trusted{{cert: old.cert}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
-		},
-		{
-			"a replaced CA never outlives itself",
-			[]trusted{{cert: short.cert}}, nil,
-			[]trusted{{cert: current.cert}, {short.cert, now.Add(time.Minute)}},
-		},
-		{
-			"an end that is set stays as it is",
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}},
-		},
-		{
-			"a CA is forgotten at its end",
-			[]trusted{{cert: current.cert}, {old.cert, now}, {older.cert, now.Add(-time.Hour)}, {cert: expired.cert}}, nil,
-			[]trusted{{cert: current.cert}},
-		},
-		{
-			"the CA of the served leaf is added if the Secret was made anew",
-			nil, old.cert,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
-		},
-		{
-			"a CA beside the others was never in use",
-			[]trusted{{cert: current.cert}, {cert: old.cert}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
-		},
-		{
-			"an end further away than any is cut",
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(100 * time.Hour)}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(keep)}},
-		},
-		{
-			"the CA of the served leaf stays, even if its end is near",
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}, old.cert,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
-		},
-		{
-			"a CA that somebody puts back has no end any more",
-			[]trusted{{cert: old.cert}, {current.cert, now.Add(time.Second)}}, nil,
-			[]trusted{{cert: current.cert}, {old.cert, now.Add(brief)}},
-		},
+		{"a CA that is replaced when it is due stays until no leaf of it can be in use", []trusted{{cert: ripe.cert}}, nil, []trusted{{cert: current.cert}, {ripe.cert, ripe.cert.NotAfter}}},
+		{"a CA that is replaced before it is due is unwanted", []trusted{{cert: old.cert}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
+		{"a replaced CA never outlives itself", []trusted{{cert: short.cert}}, nil, []trusted{{cert: current.cert}, {short.cert, now.Add(time.Minute)}}},
+		{"an end that is set stays as it is", []trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}},
+		{"a CA is forgotten at its end", []trusted{{cert: current.cert}, {old.cert, now}, {older.cert, now.Add(-time.Hour)}, {cert: expired.cert}}, nil, []trusted{{cert: current.cert}}},
+		{"the CA of the served leaf is added if the Secret was made anew", nil, old.cert, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
+		{"a CA beside the others was never in use", []trusted{{cert: current.cert}, {cert: old.cert}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
+		{"an end further away than any is cut", []trusted{{cert: current.cert}, {old.cert, now.Add(100 * time.Hour)}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(keep)}}},
+		{"the CA of the served leaf stays, even if its end is near", []trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}, old.cert, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
+		{"a CA that somebody puts back has no end any more", []trusted{{cert: old.cert}, {current.cert, now.Add(time.Second)}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := remember(c.stored, current.cert, c.inUse, now, spans)
@@ -104,7 +64,7 @@ func sameTrusted(a, b []trusted) bool {
 func TestParseTrustedLeavesOutBlocksThatAreNotCAs(t *testing.T) {
 	t.Parallel()
 	good := yearCA(t)
-	serving := newLeaf(t, good, "a.b.svc", time.Hour)
+	serving := newLeaf(t, good, testDNSName, time.Hour)
 	text := bytes.Join([][]byte{
 		[]byte("some words\n"),
 		[]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),

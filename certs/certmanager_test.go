@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -49,42 +48,36 @@ func (c *cluster) inject(issuer *ca) {
 }
 
 func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		first, second := yearCA(t), yearCA(t)
 		week := 7 * 24 * time.Hour
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
-		var replicas []*Source
-		for range 3 {
-			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 2*time.Second }))
-		}
-		for _, s := range replicas {
-			eventually(t, s.Ready)
-		}
-		eventually(t, func() error { return c.published(pemOf(first)) })
+		replicas := c.replicas(3, func() *Source {
+			return c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, 2*time.Second })
+		})
+		runtest.Eventually(t, func() error { return c.published(pemOf(first)) })
 		c.reissue(newLeaf(t, second, testDNSName, week))
-		eventually(t, func() error { return c.published(pemOf(second, first)) })
+		runtest.Eventually(t, func() error { return c.published(pemOf(second, first)) })
 		for _, s := range replicas {
 			keeps(t, s, pemOf(first), 500*time.Millisecond)
 		}
 		for _, s := range replicas {
-			eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+			runtest.Eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 		}
 		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Webhooks[0].ClientConfig.CABundle = nil })
-		eventually(t, func() error { return c.published(pemOf(second, first)) })
+		runtest.Eventually(t, func() error { return c.published(pemOf(second, first)) })
 	})
 }
 
 func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		issuer := yearCA(t)
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
 		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, s.Ready)
+		runtest.Eventually(t, s.Ready)
 		next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
 		c.reissue(next)
-		eventually(t, func() error {
+		runtest.Eventually(t, func() error {
 			if !served(t, s).Leaf.Equal(next.tls.Leaf) {
 				return errors.New("the renewed leaf is not served")
 			}
@@ -94,23 +87,22 @@ func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
 }
 
 func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		first, second := yearCA(t), yearCA(t)
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, time.Hour)))
 		for _, verb := range []string{"patch mutatingwebhookconfigurations", "update secrets", "get secrets", "create secrets"} {
 			c.deny(verb, true)
 		}
 		s := c.runCertManager(nil)
-		eventually(t, func() error { return mentions(s.Ready(), "its caBundle is empty") })
+		runtest.Eventually(t, func() error { return mentions(s.Ready(), "its caBundle is empty") })
 		c.inject(first)
-		eventually(t, s.Ready)
+		runtest.Eventually(t, s.Ready)
 		// cainjector has not seen the new Secret yet: only the old leaf verifies.
 		c.deny("update secrets", false)
 		c.reissue(newLeaf(t, second, testDNSName, time.Hour))
 		keeps(t, s, pemOf(first), 300*time.Millisecond)
 		c.inject(second)
-		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+		runtest.Eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 		if c.written() != 0 {
 			t.Error("the provider published without the option Publish")
 		}
@@ -118,11 +110,10 @@ func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) 
 }
 
 func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, func() error {
+		runtest.Eventually(t, func() error {
 			return mentions(s.Ready(), "secret pillion-system/pillion-ca: not found", "kubectl -n pillion-system describe certificates")
 		})
 		issuer := yearCA(t)
@@ -132,12 +123,12 @@ func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 		if _, err := c.CoreV1().Secrets(testNamespace).Create(context.Background(), broken, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error { return mentions(s.Ready(), "tls.crt and tls.key") })
+		runtest.Eventually(t, func() error { return mentions(s.Ready(), "tls.crt and tls.key") })
 		c.editSecret(func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = good.Data[corev1.TLSPrivateKeyKey] })
-		eventually(t, s.Ready)
+		runtest.Eventually(t, s.Ready)
 		before := served(t, s)
 		c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
-		eventually(t, func() error {
+		runtest.Eventually(t, func() error {
 			if n := failuresOf(s, failedSecret); n != 2 {
 				return fmt.Errorf("%d failures, want that the second failure counts", n)
 			}
@@ -149,42 +140,25 @@ func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
 	})
 }
 
-func TestMissingPermissionsOfCertManagersProviderNameItsValues(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		c.deny("update secrets", true)
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		eventually(t, func() error {
-			return mentions(s.Ready(), `update secrets pillion-ca in namespace pillion-system`, "certs.certManager.publish=true")
-		})
-	})
-}
-
 // The CA of cert-manager leaked: an admin deletes the Secret of the CA, and that of the certificate.
 func TestACAOfCertManagerWhoseSecretIsDeletedIsSoonTrustedNoMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		const week, settle = 7 * 24 * time.Hour, 10 * time.Second
 		first, leaked, next := dueCA(t), yearCA(t), yearCA(t)
 		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, first, testDNSName, week)))
-		var replicas []*Source
-		for range 2 {
-			replicas = append(replicas, c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, settle }))
-		}
-		for _, s := range replicas {
-			eventually(t, s.Ready)
-		}
+		replicas := c.replicas(2, func() *Source {
+			return c.runCertManager(func(o *CertManagerOptions) { o.Publish, o.Settle = true, settle })
+		})
 		c.reissue(newLeaf(t, leaked, testDNSName, week))
-		eventually(t, func() error { return verifies(replicas[1], pemOf(leaked), time.Now()) })
-		eventually(t, func() error { return c.published(pemOf(leaked, first)) })
+		runtest.Eventually(t, func() error { return verifies(replicas[1], pemOf(leaked), time.Now()) })
+		runtest.Eventually(t, func() error { return c.published(pemOf(leaked, first)) })
 
 		c.deleteSecret()
 		admitted(t, c, replicas, time.Second)
 		if _, err := c.CoreV1().Secrets(testNamespace).Create(t.Context(), servingSecret(t, newLeaf(t, next, testDNSName, week)), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, func() error { return c.published(pemOf(next, leaked, first)) })
+		runtest.Eventually(t, func() error { return c.published(pemOf(next, leaked, first)) })
 		admitted(t, c, replicas, 2*settle+clockSkew+time.Second)
 		if err := errors.Join(c.published(pemOf(next)), verifies(replicas[0], pemOf(next), time.Now())); err != nil {
 			t.Error(err)

@@ -293,7 +293,7 @@ func (c *cluster) mustAuthorities() authorities {
 func (c *cluster) staged() *ca {
 	c.t.Helper()
 	var next *ca
-	eventually(c.t, func() error {
+	runtest.Eventually(c.t, func() error {
 		stored, err := c.authorities()
 		if next = stored.next; err == nil && next == nil {
 			err = errors.New("no CA is staged")
@@ -354,16 +354,4 @@ func made(replicas []*Source) (n int64) {
 		n += s.creations.Load()
 	}
 	return n
-}
-
-// eventually waits until the condition returns nil.
-func eventually(t testing.TB, condition func() error) {
-	t.Helper()
-	var err error
-	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if err = condition(); err == nil {
-			return
-		}
-	}
-	t.Fatal(err)
 }

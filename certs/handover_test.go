@@ -11,7 +11,7 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 	first, second := yearCA(t), yearCA(t)
 	now := time.Now()
 	week := 7 * 24 * time.Hour
-	serving := newLeaf(t, first, "a.b.svc", week)
+	serving := newLeaf(t, first, testDNSName, week)
 	for _, c := range []struct {
 		name      string
 		served    *leaf
@@ -21,17 +21,17 @@ func TestANewLeafIsServedOnlyWhenItsCAIsPublishedAndSettled(t *testing.T) {
 		after     time.Duration
 		want      bool
 	}{
-		{"nothing is served yet", nil, newLeaf(t, second, "a.b.svc", week), nil, 0, true},
-		{"a renewal by the same CA", serving, newLeaf(t, first, "a.b.svc", week), []*ca{first}, 0, true},
-		{"a renewal while the caBundle is empty", serving, newLeaf(t, first, "a.b.svc", week), nil, 0, false},
-		{"a new CA that is not published", serving, newLeaf(t, second, "a.b.svc", week), []*ca{first}, time.Hour, false},
-		{"a new CA published just now", serving, newLeaf(t, second, "a.b.svc", week), []*ca{first, second}, settle - time.Second, false},
-		{"a new CA published for a while", serving, newLeaf(t, second, "a.b.svc", week), []*ca{first, second}, settle, true},
-		{"the old CA is no longer published", serving, newLeaf(t, second, "a.b.svc", week), []*ca{second}, 0, true},
-		{"the served leaf is about to end", newLeaf(t, first, "a.b.svc", time.Second), newLeaf(t, second, "a.b.svc", week), []*ca{first}, 2 * time.Second, true},
+		{"nothing is served yet", nil, newLeaf(t, second, testDNSName, week), nil, 0, true},
+		{"a renewal by the same CA", serving, newLeaf(t, first, testDNSName, week), []*ca{first}, 0, true},
+		{"a renewal while the caBundle is empty", serving, newLeaf(t, first, testDNSName, week), nil, 0, false},
+		{"a new CA that is not published", serving, newLeaf(t, second, testDNSName, week), []*ca{first}, time.Hour, false},
+		{"a new CA published just now", serving, newLeaf(t, second, testDNSName, week), []*ca{first, second}, settle - time.Second, false},
+		{"a new CA published for a while", serving, newLeaf(t, second, testDNSName, week), []*ca{first, second}, settle, true},
+		{"the old CA is no longer published", serving, newLeaf(t, second, testDNSName, week), []*ca{second}, 0, true},
+		{"the served leaf is about to end", newLeaf(t, first, testDNSName, time.Second), newLeaf(t, second, testDNSName, week), []*ca{first}, 2 * time.Second, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			verifies := func(l *leaf) bool { return l.verify(pemOf(c.published...), "a.b.svc", now) == nil }
+			verifies := func(l *leaf) bool { return l.verify(pemOf(c.published...), testDNSName, now) == nil }
 			confirmed := confirmations{}
 			offer := func(now time.Time) bool {
 				confirmed.observe(c.candidate.issuer, verifies(c.candidate), now)

@@ -13,9 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/controller/logtest"
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 // newValidating has one entry that calls the Service.
@@ -72,7 +77,7 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 					o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
 					o.Logger = log.Logger()
 				})
-				eventually(t, s.Ready)
+				runtest.Eventually(t, s.Ready)
 				c.deny("patch mutatingwebhookconfigurations", true)
 				damage.do(c)
 				time.Sleep(10 * time.Minute)
@@ -94,30 +99,6 @@ func TestAReadyReplicaStaysReadyWhileAnyEntryVerifiesItsLeaf(t *testing.T) {
 	}
 }
 
-func TestARecreatedConfigurationGetsTheBundleAndIsLogged(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		var log logtest.Log
-		s := c.run(func(o *SelfSignedOptions) { o.Logger = log.Logger() })
-		current := readyAndPublished(t, c, s)
-		if err := c.Tracker().Delete(configurations, "", testWebhook); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		again := newConfiguration()
-		again.ResourceVersion = "100"
-		if err := c.Tracker().Add(again); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, func() error { return c.published(pemOf(current)) })
-		time.Sleep(2 * checkInterval)
-		if !strings.Contains(log.String(), "can verify the serving certificate again") {
-			t.Errorf("the log does not say that the configuration verifies the leaf again:\n%s", &log)
-		}
-	})
-}
-
 // problemsOf lists the problems of the status, one "OBJECT (OPERATION): ERROR" a line.
 func problemsOf(s *Source) string {
 	s.problems.mu.Lock()
@@ -132,11 +113,10 @@ func problemsOf(s *Source) string {
 }
 
 func TestALostPermissionIsNamedBeforeAnythingNeedsThePermission(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		s := c.run(nil)
-		eventually(t, s.Ready)
+		runtest.Eventually(t, s.Ready)
 		if got := problemsOf(s); got != "" {
 			t.Errorf("without any failure the problems are\n%s", got)
 		}
@@ -201,7 +181,7 @@ func TestAProblemStaysNamedWhileALeafIsServed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCluster(t, newConfiguration())
 				s, damage := test.run(t, c)
-				eventually(t, s.Ready)
+				runtest.Eventually(t, s.Ready)
 				damage()
 				time.Sleep(time.Minute)
 				if err := mentions(errors.New(problemsOf(s)), test.want...); err != nil {
@@ -225,4 +205,108 @@ func failuresOf(s *Source, operation string) int64 {
 	s.problems.mu.Lock()
 	defer s.problems.mu.Unlock()
 	return s.problems.failures[operation]
+}
+
+const patchConfigurations = "patch mutatingwebhookconfigurations"
+
+// unready are causes that keep a replica from readiness: what the replica says of each, and what mends it.
+var unready = map[string]struct {
+	says []string
+	run  func(t *testing.T, c *cluster) *Source
+	mend func(c *cluster)
+}{
+	"no configuration": {[]string{"mutatingwebhookconfiguration pillion: not found"}, func(t *testing.T, c *cluster) *Source {
+		if err := c.Tracker().Delete(configurations, "", testWebhook); err != nil {
+			t.Fatal(err)
+		}
+		return c.run(nil)
+	}, func(c *cluster) {
+		if err := c.Tracker().Add(newConfiguration()); err != nil {
+			c.t.Error(err)
+		}
+	}},
+	"a configuration that does not call the Service": {[]string{"mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled"}, func(_ *testing.T, c *cluster) *Source {
+		return c.run(func(o *SelfSignedOptions) { o.Service = "misspelled" })
+	}, nil},
+	"missing permissions": {[]string{"missing permission", `watch secrets pillion-ca in namespace pillion-system (the chart grants it with certs.provider=self-signed)`,
+		`patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with webhook.name=pillion and certs.provider=self-signed)`}, func(_ *testing.T, c *cluster) *Source {
+		c.deny("watch secrets", true)
+		c.deny(patchConfigurations, true)
+		return c.run(nil)
+	}, func(c *cluster) {
+		c.deny("watch secrets", false)
+		c.deny(patchConfigurations, false)
+	}},
+	"a permission that is lost when a write needs it": {[]string{"mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
+		`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with webhook.name=pillion`, "forbidden"}, func(t *testing.T, c *cluster) *Source {
+		s := c.run(nil)
+		readyAndPublished(t, c, s)
+		c.deny(patchConfigurations, true)
+		c.edit(emptied)
+		return s
+	}, nil},
+	"a refused bundle": {[]string{"publishing the CA bundle", "is invalid"}, func(_ *testing.T, c *cluster) *Source {
+		c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
+		})
+		return c.run(nil)
+	}, nil},
+	"cert-manager: a missing permission": {[]string{`update secrets pillion-ca in namespace pillion-system`, "certs.certManager.publish=true"}, func(_ *testing.T, c *cluster) *Source {
+		c.deny("update secrets", true)
+		return c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
+	}, nil},
+	"files: none": {[]string{"/tls.crt", "no such file"}, func(t *testing.T, c *cluster) *Source { return c.runFiles(t.TempDir()) }, nil},
+}
+
+func TestWhatKeepsAReplicaFromReadinessIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, cause := range unready {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCluster(t, newConfiguration())
+				s := cause.run(t, c)
+				runtest.Eventually(t, func() error { return mentions(s.Ready(), cause.says...) })
+				if cause.mend != nil {
+					cause.mend(c)
+					readyAndPublished(t, c, s)
+				}
+			})
+		})
+	}
+}
+
+func TestMetricsTellWhichConfigurationsVerifyTheLeaf(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
+		c := newCluster(t, newConfiguration())
+		s := c.run(func(o *SelfSignedOptions) {
+			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "absent"})
+		})
+		runtest.Eventually(t, func() error {
+			stored, err := c.authorities()
+			if err == nil {
+				err = c.published(pemOf(stored.current))
+			}
+			return err
+		})
+		runtest.Eventually(t, func() error { return mentions(s.Ready(), "validatingwebhookconfiguration absent: not found") })
+		// The replica sees its own write later than the API server has it.
+		runtest.Eventually(t, func() error { return s.configurations()[WebhookConfiguration{Mutating, testWebhook}] })
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(s)
+		err := testutil.GatherAndCompare(registry, strings.NewReader(`
+	# HELP pillion_certificate_published 1 if the caBundle in every entry of the webhook configuration verifies the serving certificate.
+	# TYPE pillion_certificate_published gauge
+	pillion_certificate_published{configuration="absent",kind="ValidatingWebhookConfiguration"} 0
+	pillion_certificate_published{configuration="pillion",kind="MutatingWebhookConfiguration"} 1
+	# HELP pillion_certificate_authorities_made_total CAs that this replica made and stored.
+	# TYPE pillion_certificate_authorities_made_total counter
+	pillion_certificate_authorities_made_total 1
+	`), "pillion_certificate_published", "pillion_certificate_authorities_made_total")
+		if err != nil {
+			t.Error(err)
+		}
+		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v %v", problems, err)
+		}
+	})
 }

@@ -11,10 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	k8stesting "k8s.io/client-go/testing"
+
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 const testDNSName = testService + "." + testNamespace + ".svc"
@@ -49,15 +47,14 @@ func verifies(s *Source, bundle []byte, at time.Time) error {
 
 func readyAndPublished(t testing.TB, c *cluster, s *Source) *ca {
 	t.Helper()
-	eventually(t, s.Ready)
+	runtest.Eventually(t, s.Ready)
 	current := c.mustAuthorities().current
-	eventually(t, func() error { return c.published(pemOf(current)) })
+	runtest.Eventually(t, func() error { return c.published(pemOf(current)) })
 	return current
 }
 
 func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		s := c.run(nil)
 		current := readyAndPublished(t, c, s)
@@ -90,16 +87,10 @@ func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
 }
 
 func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
-		var replicas []*Source
-		for range 5 {
-			replicas = append(replicas, c.run(nil))
-		}
-		current := readyAndPublished(t, c, replicas[0])
+		replicas, current := c.three(nil)
 		for i, s := range replicas {
-			eventually(t, s.Ready)
 			if err := verifies(s, pemOf(current), time.Now()); err != nil {
 				t.Errorf("replica %d: %v", i, err)
 			}
@@ -141,11 +132,11 @@ func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
 				before := c.written()
 				start := time.Now()
 				c.edit(damage.change)
-				eventually(t, func() error { return c.published(pemOf(current)) })
+				runtest.Eventually(t, func() error { return c.published(pemOf(current)) })
 				if c.written() == before {
 					t.Error("nothing was written, so the case damaged no caBundle")
 				}
-				eventually(t, s.Ready)
+				runtest.Eventually(t, s.Ready)
 				if took := time.Since(start); took > time.Second {
 					t.Errorf("restoring took %s", took)
 				}
@@ -154,26 +145,10 @@ func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenWhenTheBundleIsRight(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		readyAndPublished(t, c, c.run(nil))
-		time.Sleep(2 * rewriteAfter)
-		before := c.written()
-		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Labels["touched"] = "true" })
-		time.Sleep(1500 * time.Millisecond)
-		if after := c.written(); after != before {
-			t.Errorf("%d patches were written although every caBundle was right", after-before)
-		}
-	})
-}
-
 // An API server that kept the entries of the version before the first write reads them again after
 // the second one: it differs, and comes when no API server is still reading the first.
 func TestABundleIsWrittenASecondTimeAndThenNoMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		for range 3 {
 			c.run(nil)
@@ -194,6 +169,7 @@ func TestABundleIsWrittenASecondTimeAndThenNoMore(t *testing.T) {
 				t.Errorf("entry %s had the caBundle\n%s\nand then\n%s", entry.Name, before, entry.ClientConfig.CABundle)
 			}
 		}
+		c.edit(func(m *admissionv1.MutatingWebhookConfiguration) { m.Labels["touched"] = "true" })
 		time.Sleep(time.Minute)
 		if got := c.written(); got != 2 {
 			t.Errorf("%d writes", got)
@@ -202,8 +178,7 @@ func TestABundleIsWrittenASecondTimeAndThenNoMore(t *testing.T) {
 }
 
 func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
 		c.late = 3
 		readyAndPublished(t, c, c.run(nil))
@@ -220,22 +195,6 @@ func TestAWriteThatComesTooLateIsTriedAgainOnTheNewVersion(t *testing.T) {
 	})
 }
 
-func TestAMissingConfigurationIsNamedUntilItExists(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		s := c.run(nil)
-		eventually(t, func() error { return mentions(s.Ready(), "mutatingwebhookconfiguration pillion: not found") })
-		if _, err := s.GetCertificate(nil); err != nil {
-			t.Errorf("no certificate without a configuration: %v", err)
-		}
-		if err := c.Tracker().Add(newConfiguration()); err != nil {
-			t.Fatal(err)
-		}
-		readyAndPublished(t, c, s)
-	})
-}
-
 func mentions(err error, words ...string) error {
 	for _, w := range words {
 		if err == nil || !strings.Contains(err.Error(), w) {
@@ -243,38 +202,6 @@ func mentions(err error, words ...string) error {
 		}
 	}
 	return nil
-}
-
-func TestMissingPermissionsAreNamedAndPickedUpWhenGranted(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		c.deny("watch secrets", true)
-		c.deny("patch mutatingwebhookconfigurations", true)
-		s := c.run(nil)
-		eventually(t, func() error {
-			return mentions(s.Ready(), "missing permission", `watch secrets pillion-ca in namespace pillion-system (the chart grants it with certs.provider=self-signed)`,
-				`patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with webhook.name=pillion and certs.provider=self-signed)`)
-		})
-		c.deny("watch secrets", false)
-		c.deny("patch mutatingwebhookconfigurations", false)
-		readyAndPublished(t, c, s)
-	})
-}
-
-func TestALostPermissionIsNamedWhenAWriteNeedsThePermission(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(nil)
-		readyAndPublished(t, c, s)
-		c.deny("patch mutatingwebhookconfigurations", true)
-		c.edit(emptied)
-		eventually(t, func() error {
-			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "entry enforced.pillion.dev", "caBundle is empty", "publishing the CA bundle",
-				`missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion (the chart grants it with webhook.name=pillion`, "forbidden")
-		})
-	})
 }
 
 // dueCA returns a CA that has less than a third of its validity left.
@@ -294,35 +221,22 @@ func keeps(t testing.TB, s *Source, bundle []byte, d time.Duration) {
 	}
 }
 
-func TestARefusedBundleIsNamed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		c.PrependReactor("patch", configurations.Resource, func(k8stesting.Action) (bool, runtime.Object, error) {
-			return true, nil, apierrors.NewInvalid(admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration").GroupKind(), testWebhook, field.ErrorList{field.Forbidden(field.NewPath("webhooks"), "no")})
-		})
-		s := c.run(nil)
-		eventually(t, func() error { return mentions(s.Ready(), "publishing the CA bundle", "is invalid") })
-	})
-}
-
 func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		first := dueCA(t)
 		c := newCluster(t, newConfiguration(), secretOf(t, first))
 		settle := func(o *SelfSignedOptions) { o.Settle = 2 * time.Second }
 		s := c.run(settle)
 		second := c.staged()
-		eventually(t, func() error { return c.published(pemOf(first, second)) })
-		eventually(t, s.Ready)
+		runtest.Eventually(t, func() error { return c.published(pemOf(first, second)) })
+		runtest.Eventually(t, s.Ready)
 		// A replica that starts now signs with the CA that API servers already trust.
 		late := c.run(settle)
-		eventually(t, late.Ready)
+		runtest.Eventually(t, late.Ready)
 		keeps(t, s, pemOf(first), time.Second)
 		keeps(t, late, pemOf(first), 100*time.Millisecond)
 		for _, replica := range []*Source{s, late} {
-			eventually(t, func() error { return verifies(replica, pemOf(second), time.Now()) })
+			runtest.Eventually(t, func() error { return verifies(replica, pemOf(second), time.Now()) })
 		}
 		if err := c.published(pemOf(second, first)); err != nil {
 			t.Errorf("the old CA is gone while other replicas may still serve its leaves: %v", err)
@@ -336,35 +250,28 @@ func TestANewCAIsPublishedBesideTheOldOneLongBeforeItsLeafIsServed(t *testing.T)
 	})
 }
 
-func TestAForeignCAInTheSecretGoesThroughTheHandOver(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(func(o *SelfSignedOptions) { o.Settle = 2 * time.Second })
-		first, second := readyAndPublished(t, c, s), yearCA(t)
-		c.putIn(second)
-		eventually(t, func() error { return c.published(pemOf(second, first)) })
-		keeps(t, s, pemOf(first), 1500*time.Millisecond)
-		eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
-	})
+// replicas starts n replicas, and waits until they are ready.
+func (c *cluster) replicas(n int, run func() *Source) (all []*Source) {
+	c.t.Helper()
+	for range n {
+		all = append(all, run())
+	}
+	for _, s := range all {
+		runtest.Eventually(c.t, s.Ready)
+	}
+	return all
 }
 
-// three starts replicas and waits until they are ready.
+// three starts replicas of the self-signed provider, and waits until they are ready.
 func (c *cluster) three(change func(*SelfSignedOptions)) (replicas []*Source, current *ca) {
 	c.t.Helper()
-	for range 3 {
-		replicas = append(replicas, c.run(change))
-	}
-	for _, s := range replicas {
-		eventually(c.t, s.Ready)
-	}
+	replicas = c.replicas(3, func() *Source { return c.run(change) })
 	return replicas, readyAndPublished(c.t, c, replicas[0])
 }
 
 // A CA leaked: an admin deletes its Secret, and restarts the replicas.
 func TestACAWhoseSecretIsDeletedIsSoonTrustedNoMore(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		const settle = 10 * time.Second
 		c := newCluster(t, newConfiguration())
 		options := func(o *SelfSignedOptions) { o.Settle, o.LeafDuration = settle, 7*24*time.Hour }
@@ -372,7 +279,7 @@ func TestACAWhoseSecretIsDeletedIsSoonTrustedNoMore(t *testing.T) {
 		c.deleteSecret()
 		admitted(t, c, replicas, settle/2)
 		late := c.run(options)
-		eventually(t, late.Ready)
+		runtest.Eventually(t, late.Ready)
 		admitted(t, c, append(replicas, late), 2*settle+clockSkew+5*time.Second)
 		if c.trusts(leaked) {
 			t.Error("the CA is still published")
@@ -406,10 +313,10 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 				replicas, first := c.three(settle)
 				damage.do(c)
 				second := c.staged()
-				eventually(t, func() error { return c.published(pemOf(first, second)) })
+				runtest.Eventually(t, func() error { return c.published(pemOf(first, second)) })
 				keeps(t, replicas[0], pemOf(first), 500*time.Millisecond)
 				for _, s := range replicas {
-					eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
+					runtest.Eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 				}
 				if made := made(replicas); made != 2 {
 					t.Errorf("%d CAs were made, want the first and one more", made)
@@ -420,8 +327,7 @@ func TestADeletedOrDamagedSecretGivesANewCAThroughTheSameHandOver(t *testing.T) 
 }
 
 func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		first := dueCA(t)
 		c := newCluster(t, newConfiguration(), secretOf(t, first))
 		long := func(o *SelfSignedOptions) { o.Settle = time.Hour }
@@ -435,13 +341,12 @@ func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
 		if !c.mustAuthorities().current.cert.Equal(first.cert) {
 			t.Error("the CA that signs has changed")
 		}
-		eventually(t, func() error { return c.published(pemOf(first, next)) })
+		runtest.Eventually(t, func() error { return c.published(pemOf(first, next)) })
 	})
 }
 
 func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		foreign := newConfiguration()
 		url := "https://elsewhere.example.com"
 		foreign.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
@@ -455,7 +360,7 @@ func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 		s := c.run(func(o *SelfSignedOptions) {
 			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
 		})
-		eventually(t, s.Ready)
+		runtest.Eventually(t, s.Ready)
 		webhooks := c.configuration().Webhooks
 		if webhooks[0].ClientConfig.CABundle != nil || string(webhooks[2].ClientConfig.CABundle) != "theirs" {
 			t.Error("an entry that does not call the Service was written to")
@@ -473,26 +378,6 @@ func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
 				t.Errorf("caBundle %d is\n%s", i, bundle)
 			}
 		}
-	})
-}
-
-func TestAConfigurationThatDoesNotCallTheServiceIsNamed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(func(o *SelfSignedOptions) { o.Service = "misspelled" })
-		eventually(t, func() error {
-			return mentions(s.Ready(), "mutatingwebhookconfiguration pillion", "none of its entries calls service pillion-system/misspelled")
-		})
-	})
-}
-
-func TestASourceWithoutConfigurationsIsReadyWithItsLeaf(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t)
-		s := c.run(func(o *SelfSignedOptions) { o.WebhookConfigurations = nil })
-		eventually(t, s.Ready)
 	})
 }
 

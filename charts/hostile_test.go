@@ -290,7 +290,7 @@ func TestNoValueThatATemplateAcceptsChangesItsStructure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tmpl := compile(t, name, nil, nil)
-			pods := []map[string]any{decode(t, minimalPod), decode(t, fullPod)}
+			pods := []map[string]any{fragmenttest.Decode(t, minimalPod), fragmenttest.Decode(t, fullPod)}
 			arrived := map[string]bool{} // each annotation, and whether a harmless value of it did
 			rapid.Check(t, func(t *rapid.T) {
 				settings := drawSettings(t, tmpl)

@@ -1,10 +1,8 @@
 package charts_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
+
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +14,8 @@ import (
 	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/lint/cases"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/podschema"
+
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -53,15 +52,6 @@ func compile(t *testing.T, name string, defaults, values map[string]any) *templa
 		t.Errorf("warning: %s", w)
 	}
 	return tmpl
-}
-
-func decode(t *testing.T, text string) map[string]any {
-	t.Helper()
-	object, err := podschema.DecodeObject([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object
 }
 
 const (
@@ -111,7 +101,7 @@ func needed(t *testing.T, tmpl *templates.Template) map[string]string {
 // what it needs is set.
 func added(t *testing.T, tmpl *templates.Template) []map[string]any {
 	t.Helper()
-	r, err := tmpl.Render(t.Context(), templates.Input{Pod: decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
+	r, err := tmpl.Render(t.Context(), templates.Input{Pod: fragmenttest.Decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,46 +114,6 @@ func added(t *testing.T, tmpl *templates.Template) []map[string]any {
 		}
 	}
 	return containers
-}
-
-func TestNamesAreSortedAndThoseOfTheManifests(t *testing.T) {
-	names := charts.Names()
-	if len(names) < 12 || !slices.IsSorted(names) {
-		t.Errorf("names %q", names)
-	}
-	for _, name := range names {
-		if got := compile(t, name, nil, nil).Name(); got != name {
-			t.Errorf("the manifest of %s is named %s", name, got)
-		}
-	}
-}
-
-func TestUnknownNameIsAnErrorThatListsWhatThereIs(t *testing.T) {
-	for _, name := range []string{"fluentd", "", "../library.go", "fluent-bit.yaml", "testdata", "../crds/sidecartemplates"} {
-		_, err := charts.Template(name)
-		if err == nil || !strings.HasSuffix(err.Error(), "it has "+strings.Join(charts.Names(), ", ")) {
-			t.Errorf("Template(%q) error = %v", name, err)
-		}
-	}
-}
-
-func TestGetGivesEachCallerItsOwnBytes(t *testing.T) {
-	first, err := charts.Template("environment")
-	if err != nil {
-		t.Fatal(err)
-	}
-	clear(first)
-	second, err := charts.Template("environment")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.ReadFile("pillion/library/environment.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(second, file) {
-		t.Error("what one caller did to its bytes shows in another's")
-	}
 }
 
 func TestEveryTemplateAndParameterIsDescribedAndBounded(t *testing.T) {
@@ -223,18 +173,6 @@ func TestTheTemplatesCasesPass(t *testing.T) {
 	}
 }
 
-func TestEveryTemplateThatCanRefuseAPodHasACaseOfIt(t *testing.T) {
-	for _, name := range charts.Names() {
-		refusals, err := filepath.Glob(filepath.Join("testdata", name, "*", "want-error.txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if required := len(needed(t, compile(t, name, nil, nil))) > 0; required && len(refusals) == 0 {
-			t.Errorf("%s refuses pods without its required parameters, and no case shows it", name)
-		}
-	}
-}
-
 func TestSidecarsAreNativeBoundedProbedAndUnprivileged(t *testing.T) {
 	// What has no port to ask: a shell that waits, an agent that only calls out, and what copies.
 	withoutProbe := []string{"debug-toolbox", "vault-agent", "opentelemetry-java"}
@@ -279,7 +217,7 @@ func TestThePullSecretsOfAllChartsReachThePods(t *testing.T) {
 	for _, name := range charts.Names() {
 		own := added(t, compile(t, name, nil, nil))
 		tmpl := compile(t, name, nil, map[string]any{"global": map[string]any{"imagePullSecrets": []any{"mirror", "other"}}})
-		r, err := tmpl.Render(t.Context(), templates.Input{Pod: decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
+		r, err := tmpl.Render(t.Context(), templates.Input{Pod: fragmenttest.Decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -131,7 +131,7 @@ func TestEveryParameterThatReachesAPathIsBounded(t *testing.T) {
 	reached := 0
 	for _, tmpl := range shipped(t) {
 		render := func(key, value string) (map[string]any, error) {
-			in := templates.Input{Pod: decode(t, fullPod), Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{}}}
+			in := templates.Input{Pod: fragmenttest.Decode(t, fullPod), Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{}}}
 			if key != "" {
 				in.Namespace.Annotations[key] = value
 			}

@@ -106,34 +106,3 @@ func TestThePagesAreWrittenInPlainEnglish(t *testing.T) {
 		}
 	}
 }
-
-func TestTheCheckFindsWhatBreaksTheRules(t *testing.T) {
-	words := func(n int) string { return strings.TrimSpace(strings.Repeat("so ", n)) }
-	for name, c := range map[string]struct {
-		page string
-		want int
-	}{
-		"short sentences":                 {"# Pods\n\n" + words(25) + "\n\n" + words(25) + "\n", 0},
-		"a sentence over two lines":       {words(25) + "\nand one more.\n", 1},
-		"a sentence in a list":            {"- " + words(25) + "\n- " + words(26) + "\n", 1},
-		"a sentence in a cell":            {"| a | b |\n| --- | --- |\n| " + words(25) + " | " + words(26) + " |\n", 1},
-		"a cell of short sentences":       {"| a |\n| --- |\n| " + words(20) + ". " + words(10) + " |\n| " + words(20) + ". " + words(11) + " |\n", 1},
-		"bars in code do not end a cell":  {"| a |\n| --- |\n| `" + words(20) + ` \| ` + words(20) + "` |\n", 0},
-		"a paragraph of five sentences":   {strings.Repeat("So it is.\n", 5) + "\n" + strings.Repeat("So it is.\n", 5), 0},
-		"a paragraph of six sentences":    {strings.Repeat("So it is.\n", 6), 1},
-		"a list of six sentences":         {strings.Repeat("- So it is.\n", 6), 0},
-		"an item of six sentences":        {"- " + strings.Repeat("So it is.\n  ", 6) + "\n", 1},
-		"a version ends no sentence":      {"Pillion 0.1.0 and v1.37 run. " + words(23) + " `a. b. c. d.` e.g.\n", 0},
-		"code counts as one word":         {"`" + words(30) + "` " + words(24) + "\n", 0},
-		"blocks of code do not count":     {"```\n" + words(60) + "of which\n```\n\n    " + words(60) + "\n", 0},
-		"a link counts by its text":       {words(24) + " [page](of-which.md)\n", 0},
-		"a long line of short sentences":  {strings.Repeat("These six words are in this much longer sentence. ", 5) + "\n", 1},
-		"a phrase, however it is written": {"Whoever asks.\nThere is a pod that waits.\n", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := findings(c.page); len(got) != c.want {
-				t.Errorf("found %q, want %d", got, c.want)
-			}
-		})
-	}
-}

@@ -118,30 +118,6 @@ func TestTheServerIsBuiltOfWhatItRuns(t *testing.T) {
 	}
 }
 
-// TestAFileIsFoundByItsName holds the names of files: one that stands in many folders names no feature.
-func TestAFileIsFoundByItsName(t *testing.T) {
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}{{range .GoFiles}} {{.}}{{end}}`, module+"...").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go list: %v\n%s", err, out)
-	}
-	folders := map[string][]string{}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		if strings.HasSuffix(fields[0], "test") { // only tests import it
-			continue
-		}
-		for _, file := range fields[1:] {
-			folders[file] = append(folders[file], strings.TrimPrefix(fields[0], module))
-		}
-	}
-	for file, in := range folders {
-		// Every package has its doc.go, a package with metrics registers them in metrics.go, and a program has its main.go.
-		if len(in) > 2 && !slices.Contains([]string{"doc.go", "metrics.go", "main.go"}, file) {
-			t.Errorf("the name %s stands in %s", file, strings.Join(in, ", "))
-		}
-	}
-}
-
 // leaf reports whether a package is one without any client that every package above templates may import.
 func leaf(pkg string) bool {
 	return slices.Contains([]string{"controller/reconcile", "controller/waiting", "controller/rights", "injector/owner", "injector/workload", "templates/nearest", "templates/show", "webhook/state"}, strings.TrimPrefix(pkg, module))

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -20,21 +18,17 @@ func TestARefusalEndsInTheCommandThatTheTeamCanRun(t *testing.T) {
 		want      string
 	}{
 		"a pod of a Deployment":           {metadata: "labels: {pod-template-hash: 5d8f}, " + owner("apps/v1", "ReplicaSet", "web-5d8f"), want: "kubectl pillion explain -n shop deploy/web"},
-		"a pod of a ReplicaSet":           {metadata: owner("apps/v1", "ReplicaSet", "web-5d8f"), want: "kubectl pillion explain -n shop rs/web-5d8f"},
 		"the hash of another":             {metadata: "labels: {pod-template-hash: aaaa}, " + owner("apps/v1", "ReplicaSet", "web-5d8f"), want: "kubectl pillion explain -n shop rs/web-5d8f"},
 		"nothing but the hash":            {metadata: "labels: {pod-template-hash: 5d8f}, " + owner("apps/v1", "ReplicaSet", "-5d8f"), want: "kubectl pillion explain -n shop --cluster -f POD.yaml"},
 		"a pod of a StatefulSet":          {metadata: owner("apps/v1", "StatefulSet", "db"), want: "kubectl pillion explain -n shop sts/db"},
-		"a pod of a DaemonSet":            {metadata: owner("apps/v1", "DaemonSet", "agent"), want: "kubectl pillion explain -n shop ds/agent"},
-		"a pod of a Job":                  {metadata: owner("batch/v1", "Job", "nightly-29"), want: "kubectl pillion explain -n shop job/nightly-29"},
 		"a kind that explain knows not":   {metadata: owner("example.com/v1", "Job", "own"), want: "kubectl pillion explain -n shop --cluster -f POD.yaml"},
-		"a pod of its own":                {want: "kubectl pillion explain -n shop --cluster -f POD.yaml"},
 		"an owner for the reader's shell": {metadata: owner("apps/v1", "StatefulSet", `"$(reboot)"`), want: "kubectl pillion explain -n shop --cluster -f POD.yaml"},
 		"a pod that exists":               {metadata: "name: web-0", operation: "UPDATE", want: "kubectl pillion explain -n shop pod/web-0"},
 		"another installation":            {config: Config{Namespace: "sidecars"}, want: "kubectl pillion explain -n shop --pillion-namespace sidecars --cluster -f POD.yaml"},
 		"files":                           {config: Config{Explain: "pillion explain -f web.yaml"}, metadata: owner("apps/v1", "StatefulSet", "db"), want: "pillion explain -f web.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := podOfYAML(t, "metadata: {annotations: {pillion.dev/inject: ''}, "+c.metadata+"}\nspec: {containers: [{name: web, image: web}]}")
+			pod := fromYAML(t, "metadata: {annotations: {pillion.dev/inject: ''}, "+c.metadata+"}\nspec: {containers: [{name: web, image: web}]}")
 			request := Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: templates.NewSet(nil)}
 			out, err := NewPipeline(c.config).Inject(t.Context(), request)
 			if c.operation != "" { // only the verification of a final pod refuses then
@@ -49,13 +43,4 @@ func TestARefusalEndsInTheCommandThatTheTeamCanRun(t *testing.T) {
 			}
 		})
 	}
-}
-
-func podOfYAML(t *testing.T, text string) map[string]any {
-	t.Helper()
-	data, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return podOf(t, string(data))
 }

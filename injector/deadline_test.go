@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -43,9 +42,9 @@ func counting(tb testing.TB, each func()) *ending {
 var large = []growth{
 	{what: "three library templates", library: []string{"environment", "fluent-bit", "ca-bundle"}, shape: containers, size: 4000, refused: reason.TemplateTooExpensive},
 	{what: "injected", library: []string{"environment"}, shape: containers, size: 500},
-	{what: "required", manifests: one(requiredManifest), shape: containers, size: 250},
-	{what: "verified", manifests: one(requiredManifest), shape: containers, size: 250, call: toVerify},
-	{what: "updated", manifests: one(requiredManifest), shape: containers, size: 250, call: toUpdate},
+	{what: "required", templates: requiredOfApps, shape: containers, size: 250},
+	{what: "verified", templates: requiredOfApps, shape: containers, size: 250, call: toVerify},
+	{what: "updated", templates: requiredOfApps, shape: containers, size: 250, call: toUpdate},
 }
 
 func TestAReviewEndsSoonAfterItsContext(t *testing.T) {
@@ -77,37 +76,6 @@ func TestAReviewEndsSoonAfterItsContext(t *testing.T) {
 	}
 }
 
-// What a review allocates stands for the time that it takes: there is no long stretch of it
-// in which nobody asks the context.
-func TestAReviewAsksItsContextAllTheTime(t *testing.T) {
-	for _, g := range large {
-		t.Run(g.what, func(t *testing.T) {
-			r := g.at(t, g.size)
-			var now runtime.MemStats
-			var before, longest, asked uint64
-			ctx := counting(t, func() {
-				if asked++; asked%20 != 1 { // each look stops the world
-					return
-				}
-				runtime.ReadMemStats(&now)
-				if before > 0 {
-					longest = max(longest, now.Mallocs-before)
-				}
-				before = now.Mallocs
-			})
-			runtime.ReadMemStats(&now)
-			began := now.Mallocs
-			if _, err := r.ask(ctx, r.text); err != nil {
-				t.Fatal(err)
-			}
-			runtime.ReadMemStats(&now)
-			if all := now.Mallocs - began; longest > all/2 {
-				t.Errorf("of %d allocations, %d are in one stretch", all, longest)
-			}
-		})
-	}
-}
-
 func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
 	g := large[0]
 	r := g.at(t, g.size)
@@ -115,7 +83,7 @@ func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
 	deadline, cancel := context.WithDeadline(t.Context(), began.Add(1800*time.Millisecond))
 	defer cancel() // the deadline is in the past
 	p := NewPipeline(Config{Now: func() time.Time { return began }})
-	request := Request{Operation: "CREATE", Pod: r.decoded(r.text), Templates: r.set, Namespace: templates.Namespace{Name: "bench"}}
+	request := Request{Operation: "CREATE", Pod: podOf(t, string(r.text)), Templates: r.set, Namespace: templates.Namespace{Name: "bench"}}
 	for step, c := range map[string]struct {
 		ctx  context.Context
 		want string
@@ -142,7 +110,10 @@ func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
 // A template that says onError: Skip is left out where it fails. That the time is up is no
 // failure of the template's.
 func TestWantOfTimeRefusesAPodWhateverTheTemplateSaysOfErrors(t *testing.T) {
-	g := growth{manifests: one(strings.Replace(growthManifest, "spec:\n  inject", "spec:\n  onError: Skip\n  inject", 1)), shape: containers}
+	skipping := func(int) []string {
+		return []string{manifestNamed("t", "onError: Skip, inject: {metadata: {labels: {a: b}}, spec: {initContainers: [{name: i, $position: First, image: \"i:1\", volumeMounts: [{name: v, mountPath: /v}]}], containers: ["+extending+"], volumes: [{name: v, emptyDir: {}}]}}")}
+	}
+	g := growth{templates: skipping, shape: containers}
 	r := g.at(t, 20)
 	all := counting(t, nil)
 	if _, err := r.ask(all, r.text); err != nil {

@@ -194,7 +194,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 			return out.Message
 		}
 		verified(pod)
-		out := inject(rt, set, pod)
+		out := injectOnce(rt, set, pod)
 		if !out.Allowed || !valid(out.Pod) { // a forged record can bring about two containers of one name
 			refused++
 			return
@@ -207,7 +207,7 @@ func TestNoTenantGetsPastARequiredTemplate(t *testing.T) {
 			rt.Fatalf("the verification refuses the pod that the injection gave: %q", wrong)
 		}
 		// With a record that says what Pillion never says, the second call may find something to do, or to refuse.
-		if again := inject(rt, set, out.Pod); again.Allowed && verified(again.Pod) != "" {
+		if again := injectOnce(rt, set, out.Pod); again.Allowed && verified(again.Pod) != "" {
 			rt.Fatalf("the second call gives a pod that is refused: %s", verified(again.Pod))
 		}
 		verified(changeAnywhere(rt, out.Pod))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // labelsOf returns the labels of a pod, in the order of their keys.
@@ -29,7 +31,7 @@ func labelled(t *testing.T, inject string, labels map[string]any) map[string]any
 const sideOfVersion = `inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "side:%s"}]}}`
 
 func TestInjectedPodsHaveLabelsThatSayWhatTheRecordSays(t *testing.T) {
-	set := setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1"), "other": `inject: {metadata: {labels: {own: "yes"}}}`, "nothing": `inject: {metadata: {labels: {$if: "false", a: b}}}`})
+	set := templatestest.Specs(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1"), "other": `inject: {metadata: {labels: {own: "yes"}}}`, "nothing": `inject: {metadata: {labels: {$if: "false", a: b}}}`})
 	hash := func(name string) string { e, _ := set.Get(name); return e.Template.Hash()[:10] }
 	side, other := hash("side"), hash("other")
 	for name, c := range map[string]struct {
@@ -63,7 +65,7 @@ func TestInjectedPodsHaveLabelsThatSayWhatTheRecordSays(t *testing.T) {
 // A pod template copied from a live pod carries its labels and its record. They follow the
 // template as it is now.
 func TestLabelsCopiedFromALivePodAreBroughtUpToDate(t *testing.T) {
-	before, now := setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1")}), setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "2")})
+	before, now := templatestest.Specs(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1")}), templatestest.Specs(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "2")})
 	copied := injectOnce(t, before, labelled(t, "side", map[string]any{"app": "web"})).Pod
 	withoutRecord := record.New().Base(copied)
 	withoutRecord["metadata"].(map[string]any)["labels"] = copied["metadata"].(map[string]any)["labels"]
@@ -79,7 +81,7 @@ func TestLabelsCopiedFromALivePodAreBroughtUpToDate(t *testing.T) {
 }
 
 func TestALabelThatSaysWhatIsNotSoGivesAWarningAndRefusesNothing(t *testing.T) {
-	set := setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1")})
+	set := templatestest.Specs(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1")})
 	for name, c := range map[string]struct {
 		inject string
 		labels map[string]any
@@ -106,7 +108,7 @@ func TestALabelThatSaysWhatIsNotSoGivesAWarningAndRefusesNothing(t *testing.T) {
 
 // Templates do not see the labels: what one injected decides about no other one.
 func TestTemplatesDoNotSeeTheLabelsOfInjectedPods(t *testing.T) {
-	set := setOf(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1"),
+	set := templatestest.Specs(t, map[string]string{"side": fmt.Sprintf(sideOfVersion, "1"),
 		"reads": `inject: {metadata: {annotations: {seen: "${string(pod.metadata.?labels.orValue({}).size())}"}}}`})
 	out := injectOnce(t, set, labelled(t, "reads,side", map[string]any{"pillion.dev/injected": "true", "reads.pillion.dev/hash": "x"}))
 	if got := out.Pod["metadata"].(map[string]any)["annotations"].(map[string]any)["seen"]; got != "0" {

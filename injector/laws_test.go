@@ -17,6 +17,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // Parts of fragments. A template of the laws has some of them.
@@ -201,14 +202,6 @@ func drawSet(t *rapid.T, required bool) *templates.Set {
 	return templates.NewSet(entries)
 }
 
-func inject(t interface{ Fatal(...any) }, set *templates.Set, pod map[string]any) Outcome {
-	out, err := NewPipeline(Config{}).Inject(context.Background(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 func recordOf(t interface{ Fatal(...any) }, pod map[string]any) record.Record {
 	rec, err := record.Parse(pod)
 	if err != nil {
@@ -225,7 +218,7 @@ func TestLawsOfTheRecord(t *testing.T) {
 		set := drawSet(t, rapid.Bool().Draw(t, "required"))
 		pod := asking(set, drawPod(t))
 		before := string(podschema.Encode(pod))
-		out := inject(t, set, pod)
+		out := injectOnce(t, set, pod)
 		if string(podschema.Encode(pod)) != before {
 			t.Fatal("the input was changed")
 		}
@@ -236,7 +229,7 @@ func TestLawsOfTheRecord(t *testing.T) {
 		if diff := cmp.Diff(pod, recordOf(t, out.Pod).Base(out.Pod)); diff != "" {
 			t.Fatalf("the base pod is not the pod that came (-came +base)\n%s\n%s", diff, recordOf(t, out.Pod).Encode())
 		}
-		again := inject(t, set, out.Pod)
+		again := injectOnce(t, set, out.Pod)
 		if !again.Allowed || len(again.Operations) > 0 || !reflect.DeepEqual(again.Pod, out.Pod) {
 			t.Fatalf("a second call: %s\n%s", again.Message, cmp.Diff(out.Pod, again.Pod))
 		}
@@ -265,16 +258,16 @@ func TestACallAfterOthersSettles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawSet(t, rapid.Bool().Draw(t, "required"))
 		pod := asking(set, drawPod(t))
-		out := inject(t, set, pod)
+		out := injectOnce(t, set, pod)
 		if !out.Allowed {
 			return
 		}
 		changed := changeByOthers(t, out.Pod)
-		second := inject(t, set, changed)
+		second := injectOnce(t, set, changed)
 		if !second.Allowed {
 			return
 		}
-		third := inject(t, set, second.Pod)
+		third := injectOnce(t, set, second.Pod)
 		if !third.Allowed || len(third.Operations) > 0 {
 			t.Fatalf("the third call: %s\n%s", third.Message, cmp.Diff(second.Pod, third.Pod))
 		}
@@ -330,12 +323,7 @@ func changeByOthers(t *rapid.T, pod map[string]any) map[string]any {
 	return pod
 }
 
-const auditor = `
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: auditor}
-spec:
-  required: true
+const auditor = `required: true
   match: {podSelector: {}}
   inject:
     spec:
@@ -344,50 +332,53 @@ spec:
       volumes: [{name: conf, projected: {sources: [{configMap: {name: audit-conf}}]}}]
 `
 
-// No other template and no declaration of the pod changes the sidecar of a required template: the final pod
-// has it as rendered, and first. No other container mounts its volume.
+// Parts of fragments that would change a pod's auditor, or what it gives to the pod's containers.
+var hostileParts = []string{
+	`spec: {initContainers: [{name: auditor, command: ["true"], $unset: [restartPolicy, env]}]}`,
+	`spec: {initContainers: [{name: auditor, image: "evil:1"}]}`,
+	`spec: {initContainers: [{name: auditor, $patch: delete}]}`,
+	`spec: {initContainers: [{name: evil, $position: {before: auditor}, image: "evil:1"}]}`,
+	`spec: {initContainers: [{name: evil, $position: First, image: "evil:1", volumeMounts: [{name: conf, mountPath: /x}]}]}`,
+	`spec: {initContainers: [{$each: Init, command: [x]}]}`,
+	`spec: {containers: [{$each: All, env: [{name: LD_PRELOAD, value: /x}, {name: MODE, $append: ",", value: off}], volumeMounts: [{name: conf, mountPath: /y}]}]}`,
+	`spec: {containers: [{$each: All, env: [{name: AUDITED, $onConflict: Overwrite, value: "no"}]}]}`,
+	`spec: {containers: [{$each: App, env: [{name: AUDITED, $patch: delete}]}]}`,
+	`spec: {containers: [{$each: App, env: [{name: AUDITED, $append: ",", value: "no"}]}]}`,
+	`spec: {containers: [{$each: Init, envFrom: [{configMapRef: {name: evil}}]}]}`,
+	`spec: {containers: [{$each: All, volumeMounts: [{name: mine, mountPath: /conf}]}], volumes: [{name: mine, emptyDir: {}}]}`,
+	`spec: {volumes: [{name: conf, projected: {sources: [{configMap: {name: mine}}]}}]}`,
+	`spec: {volumes: [{name: conf, $onConflict: Overwrite, hostPath: {path: /}}]}`,
+	`spec: {volumes: [{name: conf, $patch: delete}]}`,
+	`spec: {containers: [{name: auditor, image: "evil:1"}]}`,
+	`spec: {initContainers: [{$patch: replace}]}`,
+	`metadata: {labels: {exempt: "true"}}`,
+}
+
+// drawHostileSet returns the auditor with up to two templates of hostile parts, of the cluster or of the namespace.
+func drawHostileSet(t *rapid.T, required *templates.Template) *templates.Set {
+	entries := []templates.Entry{{Name: "auditor", Template: required}}
+	for i, name := range []string{"evil", "other"} {
+		inject := drawParts(t, name, hostileParts, 3)
+		manifest, _ := json.Marshal(map[string]any{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": map[string]any{"name": name}, "spec": map[string]any{
+			"match": map[string]any{"podSelector": map[string]any{}}, "order": 2*i - 1, "inject": inject, "overridable": rapid.Bool().Draw(t, "overridable"),
+			"onConflict": rapid.SampledFrom([]string{"Deny", "KeepPod", "Overwrite"}).Draw(t, "onConflict"), "onError": rapid.SampledFrom([]string{"Deny", "Skip"}).Draw(t, "onError"),
+		}})
+		if template, _, err := templates.Compile(manifest, templates.Options{}); err == nil && len(inject) > 0 {
+			entries = append(entries, templates.Entry{Name: name, Namespace: rapid.SampledFrom([]string{"", "shop"}).Draw(t, "of"), Template: template})
+		}
+	}
+	return templates.NewSet(entries)
+}
+
+// No other template and no declaration of the pod changes what a required template gives: the final pod has the
+// sidecar as rendered, and first. The app's containers have the variable. No other container mounts the volume.
 func TestNoOtherTemplateReachesARequiredSidecar(t *testing.T) {
-	template, _, err := templates.Compile([]byte(auditor), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone := inject(t, templates.NewSet([]templates.Entry{{Name: "auditor", Template: template}}), object(`{"metadata":{"name":"x"},"spec":{"containers":[{"name":"app","image":"a"}]}}`))
+	required := templatestest.Compile(t, templatestest.Manifest("auditor", auditor))
+	alone := injectOnce(t, templates.NewSet([]templates.Entry{{Name: "auditor", Template: required}}), object(`{"metadata":{"name":"x"},"spec":{"containers":[{"name":"app","image":"a"}]}}`))
 	want, volume := itemsOf(alone.Pod, "initContainers")[0], itemsOf(alone.Pod, "volumes")[0]
-	hostile := []string{
-		`spec: {initContainers: [{name: auditor, command: ["true"], $unset: [restartPolicy, env]}]}`,
-		`spec: {initContainers: [{name: auditor, image: "evil:1"}]}`,
-		`spec: {initContainers: [{name: auditor, $patch: delete}]}`,
-		`spec: {initContainers: [{name: evil, $position: {before: auditor}, image: "evil:1"}]}`,
-		`spec: {initContainers: [{name: evil, $position: First, image: "evil:1", volumeMounts: [{name: conf, mountPath: /x}]}]}`,
-		`spec: {containers: [{$each: All, env: [{name: LD_PRELOAD, value: /x}, {name: MODE, $append: ",", value: off}], volumeMounts: [{name: conf, mountPath: /y}]}]}`,
-		`spec: {containers: [{$each: Init, envFrom: [{configMapRef: {name: evil}}]}]}`,
-		`spec: {containers: [{$each: All, volumeMounts: [{name: mine, mountPath: /conf}]}], volumes: [{name: mine, emptyDir: {}}]}`,
-		`spec: {volumes: [{name: conf, projected: {sources: [{configMap: {name: mine}}]}}]}`,
-		`spec: {volumes: [{name: conf, $patch: delete}]}`,
-		`spec: {containers: [{name: auditor, image: "evil:1"}]}`,
-		`spec: {initContainers: [{$patch: replace}]}`,
-		`metadata: {labels: {exempt: "true"}}`,
-	}
 	verified := 0
-	defer func() {
-		if t.Logf("%d verified", verified); verified < 10 {
-			t.Errorf("only %d verified", verified)
-		}
-	}()
 	rapid.Check(t, func(t *rapid.T) {
-		var entries []templates.Entry
-		for i, name := range []string{"evil", "other"} {
-			inject := drawParts(t, name, hostile, 3)
-			manifest, _ := json.Marshal(map[string]any{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": map[string]any{"name": name}, "spec": map[string]any{
-				"match": map[string]any{"podSelector": map[string]any{}}, "order": 2*i - 1, "inject": inject, "overridable": rapid.Bool().Draw(t, "overridable"),
-				"onConflict": rapid.SampledFrom([]string{"Deny", "KeepPod", "Overwrite"}).Draw(t, "onConflict"), "onError": rapid.SampledFrom([]string{"Deny", "Skip"}).Draw(t, "onError"),
-			}})
-			if template, _, err := templates.Compile(manifest, templates.Options{}); err == nil && len(inject) > 0 {
-				entries = append(entries, templates.Entry{Name: name, Namespace: rapid.SampledFrom([]string{"", "shop"}).Draw(t, "of"), Template: template})
-			}
-		}
-		entries = append(entries, templates.Entry{Name: "auditor", Template: template})
-		pod := drawPod(t)
+		set, pod := drawHostileSet(t, required), drawPod(t)
 		spec := pod["spec"].(map[string]any)
 		if rapid.Bool().Draw(t, "declared") {
 			spec["initContainers"] = append(listOfAny(spec["initContainers"]), want)
@@ -395,43 +386,49 @@ func TestNoOtherTemplateReachesARequiredSidecar(t *testing.T) {
 		if rapid.Bool().Draw(t, "volume") {
 			spec["volumes"] = append(listOfAny(spec["volumes"]), rapid.SampledFrom([]map[string]any{volume, {"name": "conf", "emptyDir": map[string]any{}}}).Draw(t, "source"))
 		}
-		set := templates.NewSet(entries)
-		out := inject(t, set, pod)
+		out := injectOnce(t, set, pod)
 		final := pod
 		if out.Allowed {
 			final = out.Pod
 		}
 		checked, err := NewPipeline(Config{}).Verify(context.Background(), Request{Operation: "CREATE", Pod: final, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || !checked.Allowed && out.Allowed {
+			t.Fatalf("the injected pod is refused: %v %s", err, checked.Message)
 		}
-		if !checked.Allowed {
-			if out.Allowed {
-				t.Fatalf("the injected pod is refused: %s", checked.Message)
-			}
-			return
-		}
-		verified++
-		inits := itemsOf(final, "initContainers")
-		if len(inits) == 0 || nameOf(inits[0]) != "auditor" {
-			t.Fatalf("the sidecar is not first: %v", inits)
-		}
-		got := maps.Clone(inits[0])
-		got["volumeMounts"] = slices.DeleteFunc(slices.Clone(listOfAny(got["volumeMounts"])), func(m any) bool { return reflect.DeepEqual(m, any(object(tokenMount))) })
-		if !podschema.Equal(podschema.At("spec.containers[]"), got, want) {
-			t.Fatalf("the sidecar is %s", podschema.Encode(inits[0]))
-		}
-		for _, list := range []string{"containers", "initContainers"} {
-			for _, c := range itemsOf(final, list) {
-				if nameOf(c) != "auditor" && strings.Contains(string(podschema.Encode(c["volumeMounts"])), `"conf"`) {
-					t.Fatalf("%s mounts the volume", nameOf(c))
-				}
-			}
-		}
-		for _, v := range itemsOf(final, "volumes") {
-			if nameOf(v) == "conf" && !podschema.Equal(podschema.At("spec.volumes[]"), v, volume) {
-				t.Fatalf("the volume is %s", podschema.Encode(v))
-			}
+		if checked.Allowed {
+			verified++
+			checkAudited(t, final, want, volume)
 		}
 	})
+	if verified < 10 {
+		t.Errorf("only %d verified", verified)
+	}
+}
+
+// checkAudited fails the test unless the pod has what the auditor renders.
+func checkAudited(t *rapid.T, pod, sidecar, volume map[string]any) {
+	inits := itemsOf(pod, "initContainers")
+	if len(inits) == 0 || nameOf(inits[0]) != "auditor" {
+		t.Fatalf("the sidecar is not first: %v", inits)
+	}
+	got := maps.Clone(inits[0])
+	got["volumeMounts"] = slices.DeleteFunc(slices.Clone(listOfAny(got["volumeMounts"])), func(m any) bool { return reflect.DeepEqual(m, any(object(tokenMount))) })
+	if !podschema.Equal(podschema.At("spec.containers[]"), got, sidecar) {
+		t.Fatalf("the sidecar is %s", podschema.Encode(inits[0]))
+	}
+	for _, list := range []string{"containers", "initContainers"} {
+		for _, c := range itemsOf(pod, list) {
+			if nameOf(c) != "auditor" && strings.Contains(string(podschema.Encode(c["volumeMounts"])), `"conf"`) {
+				t.Fatalf("%s mounts the volume", nameOf(c))
+			}
+			if isApp := nameOf(c) == "app" || nameOf(c) == "second"; isApp && !strings.Contains(string(podschema.Encode(c["env"])), `{"name":"AUDITED","value":"yes"}`) {
+				t.Fatalf("%s has the variables %s", nameOf(c), podschema.Encode(c["env"]))
+			}
+		}
+	}
+	for _, v := range itemsOf(pod, "volumes") {
+		if nameOf(v) == "conf" && !podschema.Equal(podschema.At("spec.volumes[]"), v, volume) {
+			t.Fatalf("the volume is %s", podschema.Encode(v))
+		}
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates"
+
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // metadataSet has templates of every kind that a decision tells apart.
@@ -24,7 +26,7 @@ func metadataSet(t *testing.T) *templates.Set {
 	for name, spec := range specs {
 		specs[name] = "{" + spec + "inject: {spec: {initContainers: [{name: " + name + ", restartPolicy: Always, image: x}]}}}"
 	}
-	return setOf(t, specs)
+	return templatestest.Specs(t, specs)
 }
 
 // Whatever pod and namespace say, a decision by the metadata is the one for the whole pod,

@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,25 +12,14 @@ import (
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
-// setOf compiles templates, given as the YAML below spec by their names.
-func setOf(t testing.TB, specs map[string]string) *templates.Set {
-	t.Helper()
-	var manifests []string
-	for name, spec := range specs {
-		manifests = append(manifests, "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: "+name+"}\nspec:\n  "+spec+"\n")
-	}
-	return templatestest.Set(t, manifests...)
-}
-
 func askingPod(t testing.TB, annotations string) map[string]any {
 	t.Helper()
 	return podOf(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","annotations":{`+annotations+`}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}`)
 }
 
 // injectIn injects into a pod that is created in the namespace.
-func injectIn(t testing.TB, in templates.Namespace, set *templates.Set, pod map[string]any) Outcome {
-	t.Helper()
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: in, Templates: set})
+func injectIn(t interface{ Fatal(...any) }, in templates.Namespace, set *templates.Set, pod map[string]any) Outcome {
+	out, err := NewPipeline(Config{}).Inject(context.Background(), Request{Operation: "CREATE", Pod: pod, Namespace: in, Templates: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +27,7 @@ func injectIn(t testing.TB, in templates.Namespace, set *templates.Set, pod map[
 }
 
 // injectOnce is injectIn for a namespace that says nothing.
-func injectOnce(t testing.TB, set *templates.Set, pod map[string]any) Outcome {
-	t.Helper()
+func injectOnce(t interface{ Fatal(...any) }, set *templates.Set, pod map[string]any) Outcome {
 	return injectIn(t, templates.Namespace{Name: "shop"}, set, pod)
 }
 
@@ -52,7 +41,7 @@ func TestATemplateSelectsByALabelThatAnEarlierOneSets(t *testing.T) {
 		{"before it", "", "order: -1", false},
 		{"required", "required: true", "order: -1", true},
 	} {
-		set := setOf(t, map[string]string{
+		set := templatestest.Specs(t, map[string]string{
 			"labels":  `inject: {metadata: {labels: {mesh: "on"}}}`,
 			"matches": c.required + "\n  " + c.order + "\n  " + `match: {podSelector: {matchLabels: {mesh: "on"}}}` + "\n  " + `inject: {spec: {initContainers: [{name: mesh, image: "mesh:1"}]}}`,
 		})
@@ -65,7 +54,7 @@ func TestATemplateSelectsByALabelThatAnEarlierOneSets(t *testing.T) {
 }
 
 func TestALargeRecordOfSomebodyElseRefusesThePod(t *testing.T) {
-	set := setOf(t, map[string]string{"side": `inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
+	set := templatestest.Specs(t, map[string]string{"side": `inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
 	forged := record.New()
 	forged.Templates["unknown"] = strings.Repeat("h", record.MaxBytes-100)
 	pod := askingPod(t, fmt.Sprintf(`"pillion.dev/inject":"side","pillion.dev/status":%q`, forged.Encode()))
@@ -80,7 +69,7 @@ func TestALargeRecordOfSomebodyElseRefusesThePod(t *testing.T) {
 }
 
 func TestATemplateThatNobodyAskedForGivesNoWarning(t *testing.T) {
-	set := setOf(t, map[string]string{"some": "match: {podSelector: {}}\n  " + `matchConditions: [{name: never, expression: "false", message: never}]` + "\n  " + `inject: {metadata: {labels: {a: b}}}`})
+	set := templatestest.Specs(t, map[string]string{"some": "match: {podSelector: {}}\n  " + `matchConditions: [{name: never, expression: "false", message: never}]` + "\n  " + `inject: {metadata: {labels: {a: b}}}`})
 	for asks, warned := range map[string]bool{"": false, `"pillion.dev/inject":"some"`: true} {
 		out := injectOnce(t, set, askingPod(t, asks))
 		if (len(out.Warnings) > 0) != warned || len(out.Templates) != 1 || out.Templates[0].Code != reason.ConditionFalse {
@@ -89,35 +78,8 @@ func TestATemplateThatNobodyAskedForGivesNoWarning(t *testing.T) {
 	}
 }
 
-func TestARefusalNamesItsTemplate(t *testing.T) {
-	for name, spec := range map[string]string{
-		"pod":  "availableTo: {namespaceSelector: {matchLabels: {a: b}}}\n  inject: {metadata: {labels: {a: b}}}",
-		"here": "availableTo: {namespaceSelector: {matchLabels: {a: b}}}\n  inject: {metadata: {labels: {a: b}}}",
-	} {
-		out := injectOnce(t, setOf(t, map[string]string{name: spec}), askingPod(t, `"pillion.dev/inject":"`+name+`"`))
-		if !strings.HasPrefix(out.Message, "template "+name+": ") || out.Code != reason.NotAllowedHere || len(out.Refusals) != 1 || out.Refusals[0].Name != name {
-			t.Errorf("%s: %s", name, out.Message)
-		}
-	}
-	out := injectOnce(t, setOf(t, map[string]string{"web": `inject: {spec: {initContainers: [{name: web, image: x}]}}`}), askingPod(t, `"pillion.dev/inject":"web"`))
-	if strings.Count(out.Message, "template web") != 1 {
-		t.Errorf("named once: %s", out.Message)
-	}
-}
-
-// The API server cannot decode such a pod, and names nobody: it answers with an error of its own for a patch
-// with a quantity that is none.
-func TestAQuantityThatIsNoneRefusesThePodWithTheTemplateAndThePlace(t *testing.T) {
-	set := setOf(t, map[string]string{"q": `inject: {spec: {initContainers: [{name: s, image: "busybox:1.36", restartPolicy: Always, resources: {limits: {cpu: "${pod.?metadata.?annotations[?'cpu'].orValue('1')}"}}}]}}`})
-	out := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"q","cpu":"invalid"`))
-	const want = `template q: spec.inject.spec.initContainers[0].resources.limits.cpu: gives "invalid", which is no quantity`
-	if out.Code != reason.RenderFailed || !strings.Contains(out.Message, want) {
-		t.Errorf("%s: %s\nwant %s", out.Code, out.Message, want)
-	}
-}
-
 func TestAFalseValidationRefusesThePodWhateverOnErrorSays(t *testing.T) {
-	set := setOf(t, map[string]string{"side": "onError: Skip\n  " + `validations: [{name: net, expression: "!pod.spec.?hostNetwork.orValue(false)", message: "leave hostNetwork out"}]` + "\n  " +
+	set := templatestest.Specs(t, map[string]string{"side": "onError: Skip\n  " + `validations: [{name: net, expression: "!pod.spec.?hostNetwork.orValue(false)", message: "leave hostNetwork out"}]` + "\n  " +
 		`inject: {spec: {initContainers: [{name: side, image: "side:1"}]}}`})
 	pod := askingPod(t, `"pillion.dev/inject":"side"`)
 	if out := injectOnce(t, set, pod); !out.Allowed || out.Code != reason.Injected {
@@ -133,7 +95,7 @@ func TestAFalseValidationRefusesThePodWhateverOnErrorSays(t *testing.T) {
 // Whoever wrote the annotation of a parameter that does not exist wants something. The
 // template's onError decides, as with a bad value; who does not get the template is not asked.
 func TestAnUnknownParameterIsABadOne(t *testing.T) {
-	set := setOf(t, map[string]string{
+	set := templatestest.Specs(t, map[string]string{
 		"side":  "parameters: [{name: level, type: string, default: info}]\n  " + `inject: {spec: {initContainers: [{name: side, image: "side:${params.level}"}]}}`,
 		"skips": "onError: Skip\n  " + `inject: {metadata: {labels: {skips: "no"}}}`,
 	})
@@ -171,10 +133,10 @@ func TestTheExpressionsOfAllTemplatesHaveOneBudget(t *testing.T) {
 	}
 	pod := func() map[string]any { return askingPod(t, "") }
 	one := map[string]string{"slow-0": specs["slow-0"]}
-	if out := injectOnce(t, setOf(t, one), pod()); !out.Allowed {
+	if out := injectOnce(t, templatestest.Specs(t, one), pod()); !out.Allowed {
 		t.Fatalf("one template: %s", out.Message)
 	}
-	if out := injectOnce(t, setOf(t, specs), pod()); out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.Contains(out.Message, "the expressions of all templates of the pod together cost more than") {
+	if out := injectOnce(t, templatestest.Specs(t, specs), pod()); out.Allowed || out.Code != reason.TemplateTooExpensive || !strings.Contains(out.Message, "the expressions of all templates of the pod together cost more than") {
 		t.Errorf("twelve templates: %s, %s", out.Code, out.Message)
 	}
 }

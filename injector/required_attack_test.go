@@ -1,6 +1,7 @@
 package injector
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ var alone = templates.Namespace{Name: "shop", Labels: shop.Labels}
 
 // manifestNamed returns a template of that name.
 func manifestNamed(name, spec string) string {
-	return "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec: {" + spec + "}\n"
+	return templatestest.Manifest(name, "{"+spec+"}")
 }
 
 // mandatory returns a template that is required of all pods.
@@ -240,11 +241,118 @@ func TestAVersionCountsForAMinuteBesideTheNext(t *testing.T) {
 		{"later", `[]`, time.Minute + time.Second, false},
 		{"without the label", `[{"op":"remove","path":"` + label + `"}]`, 0, false},
 		{"with another label", `[{"op":"replace","path":"` + label + `","value":"` + entry.Template.Hash()[:10] + `"}]`, 0, false},
+		{"with an image of neither", `[{"op":"replace","path":"/spec/containers/1/image","value":"evil:1"}]`, 0, false},
 		{"with a part of the label", `[{"op":"replace","path":"` + label + `","value":"` + entry.Previous.Hash()[:2] + `"}]`, 0, false},
 	} {
 		got := verifyRequired(t, set, Request{Operation: "CREATE", Now: now.Add(c.after), Pod: patched(t, made, c.change)}, nil)
 		if (got == "") != c.accepted {
 			t.Errorf("%s: %q", c.why, got)
 		}
+	}
+	// A running pod has time: an update counts by the version in force.
+	running := injectIn(t, alone, after, podOf(t, plainPod)).Pod
+	back := patched(t, running, `[{"op":"replace","path":"/spec/containers/1/image","value":"s:1"}]`)
+	if got := verifyRequired(t, set, Request{Operation: "UPDATE", Now: now, Pod: back}, running); got == "" {
+		t.Error("an update to the image of the version before is admitted")
+	}
+}
+
+// A container reads $(NAME) as the last NAME in front of it. So a variable that has the required value is not enough.
+func TestAVariableOfTheAppRefersToTheOnesThatAreRequired(t *testing.T) {
+	set := templatestest.Set(t, mandatory("r", `inject: {spec: {containers: [{$each: App, env: [{name: DIR, value: /agent}, {name: OPTS, value: "$(DIR)/x $(OWN) $(OPTS)"}, {name: PLAIN, value: "1"}]}]}}`))
+	const dir, options, says = `{"name":"DIR","value":"/agent"}`, `{"name":"OPTS","value":"$(DIR)/x $(OWN) $(OPTS)"}`, "spec.containers[name=app].env[name=DIR] must come before OPTS, which refers to it, with no other value in front"
+	for env, says := range map[string]string{
+		``:                                       "",
+		options:                                  says,
+		dir:                                      "",
+		`{"name":"PLAIN","value":"1"}`:           "",
+		dir + `,` + options:                      "",
+		options + `,` + dir:                      says,
+		`{"name":"OPTS"},` + dir + `,` + options: "",
+		`{"name":"DIR","value":"/evil"},` + options + `,` + dir:                   says,
+		dir + `,{"name":"DIR","value":"/evil"},` + options + `,` + dir:            says,
+		`{"name":"DIR","value":"/evil"},` + dir + `,` + options:                   "",
+		dir + `,` + options + `,{"name":"DIR","value":"/evil"},` + dir:            "",
+		dir + `,` + options + `,{"name":"DIR","value":"/evil"}`:                   `is {"name":"DIR","value":"/evil"}`,
+		`{"name":"OWN","value":"$(DIR)"},` + dir + `,` + options:                  "",
+		options + `,` + dir + `,` + options + `,{"name":"OWN","value":"$(OPTS)"}`: "",
+	} {
+		pod := podOf(t, `{"metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"app:1","env":[`+env+`]}]}}`)
+		_, got := injectedAndVerified(t, set, pod)
+		wantSays(t, env, got, says)
+	}
+}
+
+// A pod has other labels when it is verified than when it came: a required template sets some of them.
+func TestLabelsThatRequiredTemplatesSetChooseTheSameOnCreationAndOnVerification(t *testing.T) {
+	tier := `podSelector: {matchLabels: {tier: db}}`
+	selecting := func(name, selector, inject string) string {
+		return manifestNamed(name, "required: true, match: {"+selector+"}, "+inject)
+	}
+	sets := mandatory("a", `inject: {metadata: {labels: {tier: db}}, spec: {containers: [{name: a, image: "a:1"}]}}`)
+	for why, c := range map[string]struct {
+		templates []string
+		want      string // the names of the containers
+	}{
+		"a canary selects by the label that its template sets": {[]string{sets, manifestNamed("a-next", `canary: {of: a, percent: 100, `+tier+`}, inject: {spec: {containers: [{name: a, image: "a:2"}]}}`)}, "app a"},
+		"as many are deselected as are selected": {[]string{sets,
+			selecting("b", tier, `inject: {spec: {containers: [{name: b, image: "b:1"}]}}`),
+			selecting("c", `podSelector: {matchExpressions: [{key: tier, operator: DoesNotExist}]}`, `inject: {spec: {containers: [{name: c, image: "c:1"}]}}`)}, "app a b c"},
+	} {
+		set := templatestest.Set(t, c.templates...)
+		pod, refusal := injectedAndVerified(t, set, podOf(t, plainPod))
+		wantSays(t, why, refusal, "")
+		var names []string
+		for _, container := range itemsOf(pod, "containers") {
+			names = append(names, nameOf(container))
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: the containers are %s; want %s", why, got, c.want)
+		}
+	}
+}
+
+// A tenant gives a container or a volume of its pod a name that a required template uses for other pods, or in
+// another version.
+
+// hardening reaches all that is not its own.
+const hardening = `validations: [{name: no-host-path, expression: "pod.spec.?volumes.orValue([]).all(v, !has(v.hostPath))", message: no hostPath}],
+  inject: {spec: {
+    initContainers: [{$if: "'helper' in pod.metadata.?labels.orValue({})", name: helper, image: "helper:1"}, {$if: "pod.spec.?initContainers.orValue([]).exists(c, c.name == 'before')", name: twin, image: "twin:1"}],
+    containers: [{$each: App, env: [{name: HARD, value: "1"}]}, {$each: Init, env: [{name: HARD, value: "1"}]}],
+    volumes: [{$if: "'helper' in pod.metadata.?labels.orValue({})", name: agent, emptyDir: {}}]}}`
+
+func TestNothingHidesBehindANameThatARequiredTemplateDoesNotRender(t *testing.T) {
+	canary := manifestNamed("r-next", `canary: {of: r, percent: 100, podSelector: {matchLabels: {track: next}}}, inject: {spec: {initContainers: [{name: next, image: "next:1"}], volumes: [{name: next, emptyDir: {}}]}}`)
+	set := templatestest.Set(t, mandatory("r", hardening), canary)
+	entries := set.All()
+	for i, e := range entries {
+		if e.Name == "r" {
+			before := templatestest.Set(t, mandatory("r", `inject: {spec: {initContainers: [{name: before, image: "before:1"}], volumes: [{name: before, emptyDir: {}}]}}`))
+			entries[i].Previous, entries[i].Since = before.All()[0].Template, time.Now().Add(-time.Hour)
+		}
+	}
+	set = templates.NewSet(entries)
+	for _, c := range []struct{ why, pod, says string }{
+		{"a container under $if", `"initContainers":[{"name":"helper","image":"evil:1"}]`, "spec.initContainers[name=helper] has a name that the template uses for other pods"},
+		{"a container of a canary", `"initContainers":[{"name":"next","image":"evil:1"}]`, "spec.initContainers[name=next] has a name"},
+		{"a container of the version before", `"initContainers":[{"name":"before","image":"evil:1"}]`, ""},
+		{"a volume under $if", `"volumes":[{"name":"agent","hostPath":{"path":"/"}}]`, "spec.volumes[name=agent] has a name"},
+		{"a volume of a canary", `"volumes":[{"name":"next","hostPath":{"path":"/"}}]`, "spec.volumes[name=next] has a name"},
+		{"a volume of the version before", `"volumes":[{"name":"before","hostPath":{"path":"/"}}]`, "no hostPath"},
+		{"a container that is rendered because the pod has another", `"initContainers":[{"name":"before","image":"evil:1"},{"name":"twin","image":"twin:1","args":["evil"]}]`, "spec.initContainers[name=twin]"},
+	} {
+		pod := podOf(t, `{"metadata":{"name":"web"},"spec":{`+c.pod+`,"containers":[{"name":"app","image":"app:1"}]}}`)
+		got, refusal := injectedAndVerified(t, set, pod)
+		wantSays(t, c.why, refusal, c.says)
+		for _, container := range itemsOf(got, "initContainers") {
+			if nameOf(container) != "twin" && !strings.Contains(encode(t, container), "HARD") {
+				t.Errorf("%s: the container %s is not reached", c.why, nameOf(container))
+			}
+		}
+		if c.says == "" && got == nil {
+			continue
+		}
+		wantSays(t, c.why, verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil), cmp.Or(c.says, "HARD"))
 	}
 }

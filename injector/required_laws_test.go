@@ -187,7 +187,7 @@ func TestAVerifiedPodHasAllThatIsRequired(t *testing.T) {
 		}
 		set := templates.NewSet(entries)
 		pod := asking(set, drawPod(t))
-		if out := inject(t, set, pod); out.Allowed {
+		if out := injectOnce(t, set, pod); out.Allowed {
 			pod = out.Pod
 		}
 		pod = changeAnywhere(t, pod)

@@ -86,25 +86,23 @@ func graft(injected, from map[string]any) map[string]any {
 	spec, other := injected["spec"].(map[string]any), from["spec"].(map[string]any)
 	app, theirs := itemsOf(injected, "containers")[0], itemsOf(from, "containers")[0]
 	for _, list := range []string{"volumeMounts", "volumeDevices"} {
-		for _, v := range listOf(theirs[list]) {
+		for _, v := range listOfAny(theirs[list]) {
 			if v.(map[string]any)["mountPath"] != "/agent" {
-				app[list] = append(listOf(app[list]), v)
+				app[list] = append(listOfAny(app[list]), v)
 			}
 		}
 	}
 	if messages := theirs["terminationMessagePath"]; messages != nil {
 		app["terminationMessagePath"] = messages
 	}
-	spec["initContainers"] = append(listOf(spec["initContainers"]), listOf(other["initContainers"])...)
-	for _, v := range listOf(other["volumes"]) {
+	spec["initContainers"] = append(listOfAny(spec["initContainers"]), listOfAny(other["initContainers"])...)
+	for _, v := range listOfAny(other["volumes"]) {
 		if nameOf(v.(map[string]any)) != "agent" {
-			spec["volumes"] = append(listOf(spec["volumes"]), v)
+			spec["volumes"] = append(listOfAny(spec["volumes"]), v)
 		}
 	}
 	return injected
 }
-
-func listOf(v any) []any { list, _ := v.([]any); return list }
 
 // The API server mounts the token into every container that has no mount there.
 func TestTheTokenStandsBelowARequiredMount(t *testing.T) {

@@ -219,15 +219,6 @@ func TestAFieldThatARequiredTemplateTakesAwayMayNotComeBack(t *testing.T) {
 	}
 }
 
-func TestWithoutVerifyOnlyTheRenderedImageIsAccepted(t *testing.T) {
-	set := requiredSet(t, `  verify: {images: ["mirror.example.com/audit:*", "registry.example.com/audit:1*"]}`+"\n", "")
-	injected := injectRequired(t, set, podOf(t, plainPod))
-	pod := patched(t, injected, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"mirror.example.com/audit:1"}]`)
-	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: pod}, nil); !strings.Contains(got, "spec.verify.images allows") {
-		t.Error(got)
-	}
-}
-
 // A node's mirror pod shows a static pod that runs there already. Nothing can be injected,
 // and nothing is missing. In a pod of anybody else the annotation keeps no required
 // template out.

@@ -7,6 +7,8 @@ import (
 	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // podFor returns a pod with fields of its spec, as JSON, in front of its container.
@@ -34,7 +36,7 @@ func TestAPodGetsTheTemplatesForItsOperatingSystemAndAWarningForOthersThatItAsks
 		{`"os":{"name":"linux"},` + selectorWindows, linux}, {osWindows + `"nodeSelector":{"kubernetes.io/os":"linux"},`, windows},
 		{`"nodeSelector":{"kubernetes.io/os":"freebsd"},`, ""},
 	} {
-		out := injectOnce(t, setOf(t, bySystem), podFor(t, `"pillion.dev/inject":"both,pane,penguin"`, c.spec))
+		out := injectOnce(t, templatestest.Specs(t, bySystem), podFor(t, `"pillion.dev/inject":"both,pane,penguin"`, c.spec))
 		var got, others []string
 		for _, o := range out.Templates {
 			switch o.Code {
@@ -55,25 +57,8 @@ func TestAPodGetsTheTemplatesForItsOperatingSystemAndAWarningForOthersThatItAsks
 	}
 }
 
-func TestTheWarningSaysWhichFieldsDecide(t *testing.T) {
-	for spec, want := range map[string]string{
-		osWindows:       `OtherSystem: without penguin: the pod is for "windows" (spec.os.name), and the template for linux (spec.os of the template)`,
-		selectorWindows: `OtherSystem: without penguin: the pod is for "windows" (spec.nodeSelector[kubernetes.io/os]), and the template for linux (spec.os of the template)`,
-		`"nodeSelector":{"kubernetes.io/os":"a\nb"},`: `OtherSystem: without penguin: the pod is for "a\nb" (spec.nodeSelector[kubernetes.io/os]), and the template for linux (spec.os of the template)`,
-	} {
-		out := injectOnce(t, setOf(t, bySystem), podFor(t, `"pillion.dev/inject":"penguin"`, spec))
-		if out.Code != reason.OtherSystem || len(out.Warnings) != 1 || out.Warnings[0] != want {
-			t.Errorf("%s: %s, %q", spec, out.Code, out.Warnings)
-		}
-	}
-	out := injectOnce(t, setOf(t, bySystem), podFor(t, `"pillion.dev/inject":"pane"`, ""))
-	if want := `OtherSystem: without pane: the pod is for "linux" (neither spec.os.name nor a node selector kubernetes.io/os says another), and the template for windows (spec.os of the template)`; len(out.Warnings) != 1 || out.Warnings[0] != want {
-		t.Errorf("warnings %q", out.Warnings)
-	}
-}
-
 func TestATemplateThatOnlyMatchesIsLeftOutOfAnotherSystemsPodWithoutAWord(t *testing.T) {
-	set := setOf(t, map[string]string{"penguin": "match: {podSelector: {}}\n  parameters: [{name: level, type: string, enum: [a], required: true}]\n  " + `inject: {metadata: {labels: {penguin: "${params.level}"}}}`})
+	set := templatestest.Specs(t, map[string]string{"penguin": "match: {podSelector: {}}\n  parameters: [{name: level, type: string, enum: [a], required: true}]\n  " + `inject: {metadata: {labels: {penguin: "${params.level}"}}}`})
 	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: podFor(t, "", osWindows), Namespace: templates.Namespace{Name: "shop"}, Templates: set, Explain: true})
 	if err != nil || !out.Allowed || len(out.Operations) > 0 || len(out.Warnings) > 0 || len(out.Templates) != 1 || out.Templates[0].Code != reason.OtherSystem {
 		t.Errorf("%+v, %v", out, err)

@@ -6,40 +6,20 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/podschema"
+
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const fileTemplate = `parameters: [{name: level, type: string, default: info}]
   files: {a.conf: "level ${params.level}\n", b: "of ${pod.metadata.?name.orValue('')}"}
   inject: {spec: {initContainers: [{name: side, image: "side:1", restartPolicy: Always, volumeMounts: [{name: side-files, mountPath: /etc/side}]}]}}`
 
-func TestFilesAreInjectedOnceAndTakenOut(t *testing.T) {
-	set := setOf(t, map[string]string{"side": fileTemplate})
-	pod := askingPod(t, `"pillion.dev/inject":"side","own":"x"`)
-	first := injectOnce(t, set, pod)
-	second := injectOnce(t, set, first.Pod)
-	annotations := annotationsOf(first.Pod)
-	if !first.Allowed || len(first.Warnings) > 0 || annotations["side.files.pillion.dev/a.conf"] != "level info\n" || annotations["side.files.pillion.dev/b"] != "of web" {
-		t.Fatalf("%s, warnings %q, annotations %v", first.Message, first.Warnings, annotations)
-	}
-	if !second.Allowed || len(second.Operations) > 0 || len(second.Warnings) > 0 {
-		t.Errorf("the second call: %s, %q, %v", second.Message, second.Warnings, second.Operations)
-	}
-	rec, err := record.Parse(first.Pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := string(podschema.Encode(rec.Base(first.Pod))), string(podschema.Encode(pod)); got != want {
-		t.Errorf("the base pod is %s, want %s", got, want)
-	}
-}
-
 // A pod gets the template's files and no others, whatever it brings along: an annotation, a
 // volume, or a record that says that Pillion wrote either.
 func TestAPodCannotBringFilesOfItsOwn(t *testing.T) {
 	for _, onConflict := range []string{"Deny", "KeepPod"} {
-		set := setOf(t, map[string]string{"side": "onConflict: " + onConflict + "\n  " + fileTemplate})
+		set := templatestest.Specs(t, map[string]string{"side": "onConflict: " + onConflict + "\n  " + fileTemplate})
 		ask := `"pillion.dev/inject":"side"`
 		injected := injectOnce(t, set, askingPod(t, ask)).Pod
 		change := func(key, value string) map[string]any {
@@ -69,7 +49,7 @@ func TestAPodCannotBringFilesOfItsOwn(t *testing.T) {
 			}
 		}
 	}
-	overwriting := setOf(t, map[string]string{"side": "onConflict: Overwrite\n  " + fileTemplate})
+	overwriting := templatestest.Specs(t, map[string]string{"side": "onConflict: Overwrite\n  " + fileTemplate})
 	if out := injectOnce(t, overwriting, askingPod(t, `"pillion.dev/inject":"side","side.files.pillion.dev/a.conf":"mine"`)); out.Allowed {
 		t.Errorf("allowed: %v", annotationsOf(out.Pod))
 	}
@@ -77,13 +57,13 @@ func TestAPodCannotBringFilesOfItsOwn(t *testing.T) {
 
 // A copy of a live pod, and one with the very text of a file, are as good as any.
 func TestAPodMayHaveTheFilesAlready(t *testing.T) {
-	set := setOf(t, map[string]string{"side": fileTemplate})
+	set := templatestest.Specs(t, map[string]string{"side": fileTemplate})
 	same := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"side","side.files.pillion.dev/a.conf":"level info\n"`))
 	if !same.Allowed || len(same.Warnings) > 0 {
 		t.Errorf("the same text: %s, %q", same.Message, same.Warnings)
 	}
 	copied := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"side"`)).Pod
-	newer := setOf(t, map[string]string{"side": strings.Replace(fileTemplate, "level $", "LEVEL $", 1)})
+	newer := templatestest.Specs(t, map[string]string{"side": strings.Replace(fileTemplate, "level $", "LEVEL $", 1)})
 	out := injectOnce(t, newer, copied)
 	if !out.Allowed || annotationsOf(out.Pod)["side.files.pillion.dev/a.conf"] != "LEVEL info\n" {
 		t.Errorf("a copy under a newer template: %s, %v", out.Message, annotationsOf(out.Pod))
@@ -95,19 +75,8 @@ func TestAPodMayHaveTheFilesAlready(t *testing.T) {
 	}
 }
 
-func TestTwoTemplatesHaveTheirOwnFiles(t *testing.T) {
-	set := setOf(t, map[string]string{
-		"side": fileTemplate, "side-files": strings.ReplaceAll(strings.ReplaceAll(fileTemplate, "side-files", "side-files-files"), "name: side,", "name: two,"),
-	})
-	out := injectOnce(t, set, askingPod(t, `"pillion.dev/inject":"side,side-files","side-files.pillion.dev/level":"debug"`))
-	annotations := annotationsOf(out.Pod)
-	if !out.Allowed || annotations["side.files.pillion.dev/a.conf"] != "level info\n" || annotations["side-files.files.pillion.dev/a.conf"] != "level debug\n" || len(itemsOf(out.Pod, "volumes")) != 2 {
-		t.Errorf("%s, %v", out.Message, annotations)
-	}
-}
-
 func TestFilesThatThePodCannotHoldRefuseItWithTheirSize(t *testing.T) {
-	set := setOf(t, map[string]string{
+	set := templatestest.Specs(t, map[string]string{
 		"small": "files: {a: x}\n  inject: {spec: {hostname: a}}",
 		"side":  strings.Replace(fileTemplate, `b: "of ${pod.metadata.?name.orValue('')}"`, `b: "${pod.metadata.?annotations[?'text'].orValue('')}${pod.metadata.?annotations[?'text'].orValue('')}"`, 1),
 	})

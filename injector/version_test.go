@@ -86,33 +86,6 @@ func TestAPodGetsTheCanaryThatSelectsItUnderTheStableName(t *testing.T) {
 	}
 }
 
-func TestNobodyGetsAnotherVersionOfARequiredTemplateThanThePodSelects(t *testing.T) {
-	set := templatestest.Set(t, helper, strings.Replace(audit, `, "registry.example.com/audit:1*"`, "", 1),
-		strings.Replace(auditCanary("audit-next", "podSelector: {matchLabels: {app: web}}"), `, "registry.example.com/audit:1*"`, "", 1))
-	canary, stable := injectRequired(t, set, ownedPod(t, "web", `,"app":"web"`)), injectRequired(t, set, ownedPod(t, "api", `,"app":"api"`))
-	image := func(pod map[string]any, version string) map[string]any {
-		return patched(t, pod, `[{"op":"replace","path":"/spec/initContainers/0/image","value":"registry.example.com/audit:`+version+`"}]`)
-	}
-	for name, c := range map[string]struct {
-		pod, old map[string]any
-		refused  bool
-	}{
-		"canary as it is":              {canary, nil, false},
-		"canary with stable's image":   {image(canary, "1"), nil, true},
-		"stable with canary's image":   {image(stable, "2"), nil, true},
-		"update to the canary's image": {canary, image(canary, "1"), false},
-		"update to the stable's image": {image(canary, "1"), canary, true},
-	} {
-		r := Request{Operation: "CREATE", Pod: c.pod, Namespace: shop, Templates: set}
-		if c.old != nil {
-			r.Operation = "UPDATE"
-		}
-		if refused := verifyRequired(t, set, r, c.old); (refused != "") != c.refused {
-			t.Errorf("%s: %q", name, refused)
-		}
-	}
-}
-
 func TestTheShareOfACanaryGrowsAndIsTheSameForAllPodsOfAWorkload(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		name, ns := rapid.StringMatching(`[a-z]{1,12}`).Draw(r, "name"), rapid.StringMatching(`[a-z]{1,12}`).Draw(r, "namespace")

@@ -131,63 +131,27 @@ func TestExplainOfACluster(t *testing.T) {
 		args      []string
 		// answer is the API server's, in place of a pod that admin injects.
 		answer error
-		says   []string
 	}{
-		"a pod as it would be now": {args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, nothing to change (Injected)", "level low (Default)", "yes: the pod has the record", "size 2Mi (Namespace, side.pillion.dev/size)"}},
-		"a pod with an older sidecar": {args: []string{"pod", "web-5d8f-old"}, says: []string{
-			"injected, and outdated: side; created now: Injected", "differs spec.initContainers[name=side].image (side)",
-			`spec.containers[name=web].env[name=SIDE]`, "metadata.labels.team: web; side sets sidecars",
-		}},
-		"a pod from before the label": {args: []string{"po/web-5d8f-early"}, says: []string{
-			"not injected; missing: side; created now: Injected", "no: the pod was created at 2026-11-22T09:00:00Z, and the namespace's label was written later, at 2026-11-22T10:00:00Z",
-		}},
-		"a Deployment": {args: []string{"deploy/web"}, says: []string{
-			"warning: annotation pillion.dev/inject has no effect", "1 of 3 pods up to date", "web-5d8f-early missing: side", "web-5d8f-old outdated: side", "new pods: kubectl -n shop rollout restart deployment/web",
-		}},
-		"a Deployment that the API server refuses": {manifests: unlimited + failing, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New(`violates PodSecurity "restricted:latest"`)), says: []string{
-			`Deployment/web in namespace shop: refused: pods "web-x" is forbidden: violates PodSecurity "restricted:latest"`, `replicaset/web-5d8f: a pod could not be created, last at 2026-11-22T12:30:00Z (times: 7): pods "web-5d8f-" is forbidden`,
-		}},
-		"a Deployment whose pods use up the quota": {manifests: unlimited, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("exceeded quota: q")), says: []string{
-			"Deployment/web in namespace shop: injected (Injected)", "The API server's answer to a dry run refused: pods \"web-x\" is forbidden: exceeded quota: q",
-		}},
-		"a Deployment that lacks pods for the quota": {manifests: unlimited + failing, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("exceeded quota: q")), says: []string{
-			`Deployment/web in namespace shop: refused: pods "web-x" is forbidden: exceeded quota: q`,
-		}},
-		"a Deployment whose controller tells more than the user may try": {manifests: strings.Replace(unlimited, "uid: r,", "uid: other,", 1) + strings.ReplaceAll(failing, "uid: r}", "uid: other}"), forbidden: []string{"create pods shop"}, args: []string{"deploy/web"}, says: []string{
-			`Deployment/web in namespace shop: refused: pods "web-5d8f-" is forbidden: violates`, "0 of 0 pods up to date", "you lack the right to create pods in namespace shop (the API server's answer to a dry run of the pod)",
-		}},
-		"a Deployment whose events may not be read": {manifests: unlimited, forbidden: []string{"list events shop"}, args: []string{"deploy/web"}, says: []string{
-			"note: you lack the right to list events in namespace shop (whether pods could not be created). An admin can grant it:", "1 of 3 pods up to date",
-		}},
-		"a Deployment for which API servers do not call Pillion": {manifests: unlimited, args: []string{"deploy/web"}, answer: errUncalled, says: []string{
-			"admitted without side, as the API server answers; by the rules: injected (Injected)", "!rollout restart",
-		}},
-		"a Deployment that rolls out": {manifests: strings.Replace(inspecttest.Shop, `image: "web:1"`, `image: "web:2"`, 1), args: []string{"deploy/web"}, says: []string{
-			"0 of 3 pods up to date", "web-5d8f-early missing: side; of an older pod template, by ReplicaSet web-5d8f", "web-5d8f-new of an older pod template, by ReplicaSet web-5d8f",
-		}},
-		"a namespace": {args: []string{"ns/shop"}, says: []string{"called yes: the namespace has the label pillion.dev/injection=enabled", `side.pillion.dev/size: "2Mi"`, "a plain pod in namespace shop", "warning annotation pillion.dev/injekt is not recognised"}},
-		"a team that may read templates": {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}, says: []string{
-			"the installer's values change side", "web-5d8f-new perhaps outdated: side", "The API server's answer to a dry run", "An admin can grant it: kubectl -n pillion-system create role pillion-list-configmaps --verb=list --resource=configmaps kubectl -n pillion-system create rolebinding pillion-list-configmaps --role=pillion-list-configmaps --user=mia", "level low (Default)",
-		}},
-		"a team whose templates have another hash": {manifests: shown(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}, says: []string{"injected already, version " + side.Template.Hash()}},
-		"a team that may read nothing else": {forbidden: append([]string{"list sidecartemplates", "get namespaces", "create pods shop"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-old"}, says: []string{
-			"Pod/web-5d8f-old in namespace shop: injected with side; created now: as its namespace asks", "side the pod has version", "to list sidecartemplates.pillion.dev in all namespaces (which rule chose a template, and its parameters)", "not known: the namespace cannot be read", "yes: the pod has the record",
-			"to create pods in namespace shop (the API server's answer to a dry run of the pod)",
-		}},
-		"a namespace's admin who may not read templates": {forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"deploy/web"}, says: []string{
-			"Deployment/web in namespace shop: injected with side", `namespace says pillion.dev/inject: "side" → these templates`, "3 pods: 1 with no sidecar of Pillion's, 2 with side", "admitted, with side (version",
-			"warning: annotation pillion.dev/inject has no effect on the Deployment itself", "!rollout restart", "!(Injected)",
-		}},
-		"a namespace's admin whose pods are refused": {forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-early"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("no such parameter (BadParameter)")), says: []string{
-			`Pod/web-5d8f-early in namespace shop: not injected; created now: refused: pods "web-x" is forbidden: no such parameter (BadParameter)`,
-		}},
+		"a pod as it would be now":                                       {args: []string{"pod/web-5d8f-new"}},
+		"a pod with an older sidecar":                                    {args: []string{"pod", "web-5d8f-old"}},
+		"a pod from before the label":                                    {args: []string{"po/web-5d8f-early"}},
+		"a Deployment":                                                   {args: []string{"deploy/web"}},
+		"a Deployment that the API server refuses":                       {manifests: unlimited + failing, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New(`violates PodSecurity "restricted:latest"`))},
+		"a Deployment whose pods use up the quota":                       {manifests: unlimited, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("exceeded quota: q"))},
+		"a Deployment that lacks pods for the quota":                     {manifests: unlimited + failing, args: []string{"deploy/web"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("exceeded quota: q"))},
+		"a Deployment whose controller tells more than the user may try": {manifests: strings.Replace(unlimited, "uid: r,", "uid: other,", 1) + strings.ReplaceAll(failing, "uid: r}", "uid: other}"), forbidden: []string{"create pods shop"}, args: []string{"deploy/web"}},
+		"a Deployment whose events may not be read":                      {manifests: unlimited, forbidden: []string{"list events shop"}, args: []string{"deploy/web"}},
+		"a Deployment for which API servers do not call Pillion":         {manifests: unlimited, args: []string{"deploy/web"}, answer: errUncalled},
+		"a Deployment that rolls out":                                    {manifests: strings.Replace(inspecttest.Shop, `image: "web:1"`, `image: "web:2"`, 1), args: []string{"deploy/web"}},
+		"a namespace":                                                    {args: []string{"ns/shop"}},
+		"a team that may read templates":                                 {manifests: shown("0123456789abcdef"), forbidden: inspecttest.TeamsRights, args: []string{"deploy/web"}},
+		"a team whose templates have another hash":                       {manifests: shown(side.Template.Hash()), forbidden: inspecttest.TeamsRights, args: []string{"pod/web-5d8f-new"}},
+		"a team that may read nothing else":                              {forbidden: append([]string{"list sidecartemplates", "get namespaces", "create pods shop"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-old"}},
+		"a namespace's admin who may not read templates":                 {forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"deploy/web"}},
+		"a namespace's admin whose pods are refused":                     {forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"pod/web-5d8f-early"}, answer: apierrors.NewForbidden(corev1.Resource("pods"), "web-x", errors.New("no such parameter (BadParameter)"))},
 		"a namespace's admin whose pods opt out": {manifests: strings.Replace(inspecttest.Shop, "metadata: {labels: {app: web, team: web}}\n", "metadata: {labels: {app: web, team: web}, annotations: {pillion.dev/inject: 'false'}}\n", 1), answer: errUncalled,
-			forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"deploy/web"}, says: []string{
-				"Deployment/web in namespace shop: not injected", `pod says pillion.dev/inject: "false"`,
-			}},
-		"a namespace's admin without a label": {manifests: strings.Replace(inspecttest.Shop, ", pillion.dev/injection: enabled}", "}", 1), forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"ns/shop"}, answer: errUncalled, says: []string{
-			"no, unless webhook.scope is All: the namespace has no label pillion.dev/injection", "warning annotation pillion.dev/injekt is not recognised", "a plain pod in namespace shop: not injected",
-		}},
+			forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"deploy/web"}},
+		"a namespace's admin without a label": {manifests: strings.Replace(inspecttest.Shop, ", pillion.dev/injection: enabled}", "}", 1), forbidden: append([]string{"list sidecartemplates"}, inspecttest.TeamsRights...), args: []string{"ns/shop"}, answer: errUncalled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.manifests == "" {
@@ -222,15 +186,6 @@ func TestExplainOfACluster(t *testing.T) {
 			for line := range strings.Lines(text.String()) {
 				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 && !strings.HasPrefix(line, "    kubectl ") {
 					t.Errorf("wider than 80 columns: %s", line)
-				}
-			}
-			for _, want := range c.says {
-				unwanted, not := strings.CutPrefix(want, "!")
-				switch there := strings.Contains(flat(text.String()), unwanted); {
-				case there && not:
-					t.Errorf("%q is in\n%s", unwanted, text.String())
-				case !there && !not:
-					t.Errorf("no %q in\n%s", want, text.String())
 				}
 			}
 			// A headline is a verdict, and rights are named once, at the end.
@@ -290,27 +245,13 @@ func TestObjectsAreNamedAsInKubectl(t *testing.T) {
 
 // docs/troubleshoot/README.md shows a golden transcript of TestExplainOfACluster.
 func TestTheDocsShowWhatExplainPrints(t *testing.T) {
-	page := filepath.Join("../docs", "troubleshoot", "README.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
 	shown, err := os.ReadFile("testdata/explain/a-pod-with-an-older-sidecar.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := transcript.Replace(string(text), "recorded by TestTheDocsShowWhatExplainPrints: a pod with an older sidecar",
-		"$ kubectl pillion explain -n shop pod/web-5d8f-old\n"+string(shown))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *updateExplained {
-		if err := os.WriteFile(page, []byte(now), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if now != string(text) {
-		t.Error("docs/troubleshoot/README.md shows something else than the golden transcript; -update-explained writes it")
-	}
+	transcript.Recorded(t, "../docs/troubleshoot/README.md", "a pod with an older sidecar", *updateExplained, func(string) string {
+		return "$ kubectl pillion explain -n shop pod/web-5d8f-old\n" + string(shown)
+	})
 }
 
 // flat is a text with one space in the place of each space and line end.

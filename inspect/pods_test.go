@@ -10,10 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -187,43 +185,41 @@ func TestStatusOfANamespaceListsItsPods(t *testing.T) {
 }
 
 func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
-	reader := statusCluster(t)
-	r, err := reader.ComparePods(t.Context(), inspect.Target{Template: "logs"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]inspect.PodCounts{}
-	for _, n := range r.Namespaces {
-		got[n.Name] = n.PodCounts
-	}
-	want := map[string]inspect.PodCounts{"shop": {Pods: 5, UpToDate: 2, Injected: 2, Missing: 3}, "bank": {Pods: 2, UpToDate: 2, Injected: 2}, "off": {Pods: 1, UpToDate: 1, Injected: 1, Dropped: 1}}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-	if next := r.Next(inspect.Target{Template: "logs"}); fmt.Sprint(next) != "[pillion rollout sct/logs --dry-run]" {
-		t.Errorf("next: %q", next)
+	reader, shop := statusCluster(t), inspect.PodCounts{Pods: 5, UpToDate: 2, Injected: 2, Missing: 3}
+	for next, c := range map[string]struct {
+		of   inspect.Target
+		want map[string]inspect.PodCounts
+	}{
+		"[pillion rollout sct/logs --dry-run]": {inspect.Target{Template: "logs"}, map[string]inspect.PodCounts{
+			"shop": shop, "bank": {Pods: 2, UpToDate: 2, Injected: 2}, "off": {Pods: 1, UpToDate: 1, Injected: 1, Dropped: 1},
+		}},
+		"[pillion rollout sct/logs -n shop --dry-run]": {inspect.Target{Template: "logs", Namespace: "shop"}, map[string]inspect.PodCounts{"shop": shop}},
+	} {
+		r, err := reader.ComparePods(t.Context(), c.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]inspect.PodCounts{}
+		for _, n := range r.Namespaces {
+			got[n.Name] = n.PodCounts
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) || fmt.Sprint(r.Next(c.of)) != next {
+			t.Errorf("%s: %+v and %q, want %+v and %s", c.of, got, r.Next(c.of), c.want, next)
+		}
 	}
 }
 
 // -n narrows what is said of a template, and is the same as ns/NAME without one.
-func TestStatusOfATemplateInOneNamespace(t *testing.T) {
-	reader := statusCluster(t)
-	of, err := inspect.Target{Template: "logs"}.In("shop")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := reader.ComparePods(t.Context(), of)
-	if err != nil || len(r.Namespaces) != 1 || r.Namespaces[0].PodCounts != (inspect.PodCounts{Pods: 5, UpToDate: 2, Injected: 2, Missing: 3}) {
-		t.Fatalf("%v %+v", err, r.Namespaces)
-	}
-	if next := r.Next(of); fmt.Sprint(next) != "[pillion rollout sct/logs -n shop --dry-run]" {
-		t.Errorf("next: %q", next)
-	}
-	if of, err := (inspect.Target{}).In("shop"); err != nil || of.String() != "ns/shop" {
-		t.Errorf("%s %v", of, err)
-	}
-	if of, err := (inspect.Target{Namespace: "bank"}).In("shop"); err == nil || !strings.Contains(err.Error(), "-n shop contradicts the namespace bank") {
-		t.Errorf("%s %v", of, err)
+func TestANamespaceNarrowsATarget(t *testing.T) {
+	for of, want := range map[inspect.Target]string{{}: "ns/shop", {Template: "logs"}: "sct/logs -n shop", {Namespace: "bank"}: "-n shop contradicts the namespace bank"} {
+		got, err := of.In("shop")
+		text := got.String()
+		if err != nil {
+			text = err.Error()
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("%+v: %s, want %s", of, text, want)
+		}
 	}
 }
 
@@ -277,31 +273,17 @@ func quotedJSON(t *testing.T, text string) string {
 	return string(data)
 }
 
-// forbiddenTo is the API server's answer.
-func forbiddenTo(user, resource, where string) error {
-	return apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", fmt.Errorf("User %q cannot list resource %q in API group \"\" %s", user, resource, where))
-}
-
 func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
-	for _, test := range []struct {
-		user, where, want string
-	}{
-		{"jane", "at the cluster scope", "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. An admin can grant it: kubectl create clusterrole pillion-list-pods --verb=list --resource=pods; " +
-			"kubectl create clusterrolebinding pillion-list-pods --clusterrole=pillion-list-pods --user=jane: "},
-		{"system:serviceaccount:ci:bot", `in the namespace "shop"`, "you lack the right to list pods in namespace shop. An admin can grant it: kubectl -n shop create role pillion-list-pods --verb=list --resource=pods; " +
-			"kubectl -n shop create rolebinding pillion-list-pods --role=pillion-list-pods --serviceaccount=ci:bot: "},
-	} {
-		reader := statusCluster(t)
-		reader.Pods = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) {
-			return nil, forbiddenTo(test.user, "pods", test.where)
-		}
-		if _, err := reader.ComparePods(t.Context(), inspect.Target{}); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v, want %s", err, test.want)
-		}
-	}
 	reader := statusCluster(t)
+	reader.Pods = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) {
+		return nil, inspecttest.Forbids("list", "", "pods", "")
+	}
+	if _, err := reader.ComparePods(t.Context(), inspect.Target{}); err == nil || !strings.Contains(err.Error(), "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. An admin can grant it: kubectl create clusterrole pillion-list-pods ") {
+		t.Error(err)
+	}
+	reader = statusCluster(t)
 	reader.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, forbiddenTo("jane", "events", "at the cluster scope")
+		return true, nil, inspecttest.Forbids("list", "", "events", "")
 	})
 	r, err := reader.ComparePods(t.Context(), inspect.Target{})
 	if err != nil || !strings.Contains(r.EventsUnknown, "you lack the right to list events in all namespaces") || len(r.Namespaces) != 4 {

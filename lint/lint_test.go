@@ -170,29 +170,6 @@ func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestATemplateForAContainerOfOneNameIsNoMistakeForBundledPods(t *testing.T) {
-	documents := []lint.Document{}
-	for _, d := range templates.ParseFile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: t}\nspec: {description: x, inject: {spec: {containers: [{name: web, command: [x]}]}}}\n")) {
-		documents = append(documents, lint.Document{Source: "t.yaml", Document: d})
-	}
-	own := samples.Sample{Name: "own", Pod: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "other", "image": "i"}}}}}
-	for want, samples := range map[lint.Severity][]samples.Sample{lint.Note: nil, lint.Error: {own}} {
-		found := false
-		for _, r := range lint.Run(documents, lint.Options{Samples: samples}) {
-			for _, f := range r.Findings {
-				if f.Rule == "conflict" && f.Severity == want {
-					found = true
-				} else if f.Severity == lint.Error {
-					t.Errorf("with %d pods of ours: %s", len(samples), f)
-				}
-			}
-		}
-		if !found {
-			t.Errorf("with %d pods of ours, no finding is a %v", len(samples), want)
-		}
-	}
-}
-
 // The kubelet judges the pod as a whole: what the author's own pod is, the template may change.
 func TestWhatTheKubeletMakesOfThePodsOfAnAuthorIsFound(t *testing.T) {
 	documents := []lint.Document{}

@@ -430,17 +430,6 @@ func TestInPlaceLeavesWhatItCannotDoAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestAnotherTemplateWithoutEffectOnThePodsChangesNone(t *testing.T) {
-	for _, mode := range []rollout.Mode{rollout.Restart, rollout.InPlaceMode} {
-		onCluster(t, one, shipper{image: "ship:1", level: "info", unread: "other words"}, func(t *testing.T, c *cluster) {
-			out, err := c.roll(mode)
-			if err != nil || len(c.writes) > 0 || !strings.Contains(out, "6 of 6 pods up to date") {
-				t.Errorf("%s writes %v and says (%v)\n%s", mode, c.writes, err, out)
-			}
-		})
-	}
-}
-
 func TestAPodThatChangesInBetweenIsReadAgain(t *testing.T) {
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.patching = func() { // of the dry run

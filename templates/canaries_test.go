@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
@@ -29,34 +28,6 @@ spec:
   ` + fields + `
   inject: {spec: {initContainers: [{name: logs, image: "logs:2", restartPolicy: Always}]}}
 `
-}
-
-func TestACanaryHasWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
-	for fields, want := range map[string]string{
-		"canary: {of: logs}":                                       "",
-		"canary: {of: logs, percent: 100}":                         "",
-		"canary: {of: logs, percent: 101}":                         "percent: is 101; want 0 to 100",
-		"canary: {of: logs, percent: -1}":                          "percent: is -1; want 0 to 100",
-		"canary: {of: logs, percent: ten}":                         "spec.canary.percent",
-		"canary: {of: logs, share: 10}":                            "unknown field",
-		"canary: {}":                                               "spec.canary.of: is missing",
-		"canary: {of: Logs}":                                       "is not a template name",
-		"canary: {of: logs-next}":                                  "is this template itself",
-		"canary: {of: logs, podSelector: {matchLabels: {a: '!'}}}": "spec.canary.podSelector",
-		"canary: {of: logs, namespaceSelector: {matchLabels: {pillion.dev/injection: enabled}}}": "a label that Pillion sets itself",
-		"canary: {of: logs}\n  required: true\n  match: {}":                                      "spec.required: is the stable template's",
-		"canary: {of: logs}\n  match: {}":                                                        "spec.match: is the stable template's",
-		"canary: {of: logs}\n  availableTo: {}":                                                  "spec.availableTo: is the stable template's",
-		"canary: {of: logs}\n  injectByDefault: true":                                            "spec.injectByDefault: is the stable template's",
-		"canary: {of: logs}\n  order: 1":                                                         "spec.order: is the stable template's",
-		"canary: {of: logs}\n  suspend: true":                                                    "",
-		"canary: {of: logs}\n  injectByDefault: false\n  order: 0":                               "", // what the CRD fills in
-	} {
-		_, _, err := templates.Compile([]byte(canaryOf(fields)), templates.Options{})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", fields, err, want)
-		}
-	}
 }
 
 func TestACanaryIsPairedWithItsStableTemplate(t *testing.T) {

@@ -4,44 +4,19 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/internal/tabletest"
 )
 
 func TestTextInWhichAValueCanMeanMoreIsFound(t *testing.T) {
-	const (
-		script = "params.x is inside a shell script"
-		config = "params.x is inside the text of a configuration"
-		quoted = "shellQuote is inside quotes"
-	)
-	for what, c := range map[string]struct{ inject, want string }{
-		"a script":                       {`containers: [{name: s, image: i, command: [sh, -c, "echo ${params.x}"]}]`, script},
-		"its arguments":                  {`containers: [{name: s, image: i, command: [/bin/bash, -ec], args: ["echo ${params.x}"]}]`, script},
-		"no shell":                       {`containers: [{name: s, image: i, command: [echo, "a ${params.x}"]}]`, ""},
-		"quoted":                         {`containers: [{name: s, image: i, command: [sh, -c, "echo ${shellQuote(params.x)}"]}]`, ""},
-		"quoted by JSON, which runs $()": {`containers: [{name: s, image: i, command: [sh, -c, "echo ${toJson(params.x)}"]}]`, script},
-		"quoted between quotes":          {`containers: [{name: s, image: i, command: [sh, -c, 'echo "${shellQuote(params.x)}"']}]`, quoted},
-		"quoted after quotes":            {`containers: [{name: s, image: i, command: [sh, -c, 'echo \" "it''s ${shellQuote(params.x)}"']}]`, quoted},
-		"quoted after closed quotes":     {`containers: [{name: s, image: i, command: [sh, -c, 'echo "it''s" \"\" ${shellQuote(params.x)}']}]`, ""},
-		"one of two":                     {`containers: [{name: s, image: i, command: [sh, -c, "echo ${shellQuote(params.x) + params.x}"]}]`, script},
-		"a list by one expression":       {`containers: [{name: s, image: i, command: "${['sh', '-c', 'echo ' + params.x]}"}]`, script},
-		"such a list, quoted":            {`containers: [{name: s, image: i, command: "${['sh', '-c', 'echo ' + shellQuote(params.x)]}"}]`, ""},
-		"such a list without a shell":    {`containers: [{name: s, image: i, command: "${['echo', params.x]}"}]`, ""},
-		"a configuration":                {"containers: [{name: s, image: i, env: [{name: C, value: \"a: 1\\nb: ${params.x}\\n\"}]}]", config},
-		"a configuration of JSON":        {"containers: [{name: s, image: i, env: [{name: C, value: \"{\\\"b\\\": ${toJson(params.x)}}\"}]}]", ""},
-		"a plain value":                  {"containers: [{name: s, image: i, env: [{name: C, value: \"b ${params.x}\"}]}]", ""},
-		"by a variable":                  {`containers: [{name: s, image: i, command: [sh, -c, "echo ${variables.v}"]}]`, "variables.v is inside a shell script"},
-		"in front of PATH":               {"containers: [{$each: App, env: [{name: PATH, $prepend: ':', value: /agent}]}]", "joins a text to PATH"},
-		"behind PATH":                    {"containers: [{$each: App, env: [{name: PATH, $append: ':', value: /agent}]}]", "joins a text to PATH"},
-		"all of PATH":                    {"containers: [{$each: App, env: [{name: PATH, value: '/agent:/bin'}]}]", ""},
-		"in front of another variable":   {"containers: [{$each: App, env: [{name: LD_LIBRARY_PATH, $prepend: ':', value: /agent}]}]", ""},
-		"by a variable that quotes":      {`containers: [{name: s, image: i, command: [sh, -c, "echo ${variables.q}"]}]`, ""},
-	} {
-		tmpl := compiled(t, "parameters: [{name: x, type: string, default: a}]\nvariables:\n- {name: v, expression: toJson(params.x)}\n- {name: q, expression: shellQuote(params.x)}\ninject:\n  spec:\n    "+c.inject)
+	for _, c := range tabletest.Rows(t, "testdata/tables/hazards.txt") {
+		tmpl := compiled(t, "parameters: [{name: x, type: string, default: a}]\nvariables:\n- {name: v, expression: toJson(params.x)}\n- {name: q, expression: shellQuote(params.x)}\ninject:\n  spec:\n    "+c.Input)
 		var got []string
 		for _, w := range tmpl.TextHazards() {
 			got = append(got, w.Message)
 		}
-		if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.want)) {
-			t.Errorf("%s: %q; want %q", what, got, c.want)
+		if c.Want() == "" && len(got) > 0 || c.Want() != "" && (len(got) != 1 || !strings.HasPrefix(got[0], c.Want())) {
+			t.Errorf("%s: %q; want %q", c.Name, got, c.Want())
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/internal/tabletest"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
@@ -147,8 +148,8 @@ func FuzzCompile(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add(manifestOf(everywhere))
-	for _, m := range mistakes {
-		f.Add(manifestOf(m.spec))
+	for _, c := range tabletest.Rows(f, "testdata/tables/mistakes.txt") {
+		f.Add(manifestOf(c.Input))
 	}
 	f.Add([]byte(`{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"a"},"spec":{"inject":{}}}`))
 	f.Add([]byte("a: &a [*a]"))

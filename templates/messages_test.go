@@ -4,82 +4,32 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/internal/tabletest"
 )
 
 // A message about what is not there, or is of another kind, has the author's expression in the
 // form that works. The form works: it is compiled and rendered in the place of the wrong one.
 func TestAMessageShowsTheFormThatWorks(t *testing.T) {
 	const parameters = "parameters: [{name: list, type: list, items: string, default: [a, b]}, {name: map, type: map, items: string, default: {a: b}}, {name: text, type: string, default: x}, {name: any, type: json, default: [1]}]\n"
-	inName := func(expr string) string { return "inject: {spec: {nodeName: \"${" + expr + "}\"}}" }
-	inArgs := func(expr string) string {
-		return "inject: {spec: {containers: [{name: s, image: s, args: [\"${" + expr + "}\"]}]}}"
-	}
-	for _, c := range []struct {
-		spec      func(string) string
-		expr      string
-		message   string
-		form      string
-		formFails bool
-	}{
-		{inName, "pod.metadata.annotations['example.com/x']", "no such key: annotations", "not every pod has it: write pod.metadata.?annotations[?'example.com/x'].orValue('')", false},
-		{inName, "pod.metadata.labels.app", "no such key: labels", "write pod.metadata.?labels.?app.orValue('')", false},
-		{inName, "pod.metadata.?labels.orValue({})['app']", "no such key: app", "write pod.metadata.?labels.orValue({})[?'app'].orValue('')", false},
-		{inName, "pod.spec.securityContext.runAsUser == 1 ? pod.metadata.labels.app : 'x'", "no such key: securityContext", "write pod.spec.?securityContext.?runAsUser.orValue(0)", true},
-		{inName, "has(pod.metadata.labels) ? pod.metadata.labels.tier : 'x'", "no such key: tier", "write pod.metadata.?labels.?tier.orValue('')", false},
-		{inName, "pod.spec.containers[0].name == 'none' ? 'x' : pod.metadata.name", "no such key: name", "write pod.metadata.?name.orValue('')", true},
-		{inName, "has(pod.metadata.labels) ? pod.metadata.labels.tier : pod.metadata.annotations.tier", "no such key", "", true},
-		{inName, "pod.metadata.name", "no such key: name", "write pod.metadata.?name.orValue('')", false},
-		{inName, "pod.spec.containers[0].env[0].name", "no such key: env", "write pod.spec.containers[0].?env[?0].?name.orValue('')", false},
-		{inName, "pod.spec.containers[7].name", "index out of bounds: 7", "write pod.spec.containers[?7].?name.orValue('')", false},
-		{inName, "pod.spec.containers.map(c, c.env.size())[0]", "no such key: env", "write c.?env.orValue([])", true},
-		{inName, "pod.spec.containers.exists(c, c.env.exists(e, e.name == 'A')) ? 'a' : 'b'", "no such key: env", "write c.?env.orValue([])", true},
-		{inName, "pod.spec.containers.exists(c, c.env.exists(c, c.name == 'A')) ? 'a' : 'b'", "no such key: env", "write c.?env.orValue([])", true},
-		{inName, "pod.spec.containers[0].resources.limits.size()", "no such key: resources", "write pod.spec.containers[0].?resources.?limits.orValue({})", true},
-		{inName, "pod.spec.hostNetwork ? 'a' : 'b'", "no such key: hostNetwork", "write pod.spec.?hostNetwork.orValue(false)", true},
-		{inName, "has(pod.spec.securityContext.runAsUser) ? 'a' : 'b'", "no such key: securityContext", "write pod.spec.?securityContext.?runAsUser.hasValue()", true},
-		{inName, "params.map['none']", "no such key: none", "it is not always there: write params.map[?'none'].orValue('')", false},
-		{inName, "params.map[params.text]", "no such key: x", "write params.map[?params.text].orValue('')", false},
-		{inName, "params.list", "must give text", "write ${params.list.join(',')} or ${toJson(params.list)}", false},
-		{inName, "params.list + ['c']", "must give text", "write ${(params.list + ['c']).join(',')}", false},
-		{inName, "params.map", "must give text", "write ${toJson(params.map)}", false},
-		{inName, "params.any", "gives a list; it must be text", "write ${params.any.join(',')} or ${toJson(params.any)}", true},
-		{inName, "a-${params.list}", "inside a text", "write ${params.list.join(',')}", false},
-		{inArgs, "params.map", "must give text", "write ${toJson(params.map)}", false},
-		{inArgs, "[params.map]", "must give text", "", true},
-		{inArgs, "[dyn(params.map)]", "in item 0: gives an object; it must be text", "write ${([dyn(params.map)]).map(x, toJson(x))}", false},
-		{func(e string) string {
-			return "inject: {spec: {containers: [{name: s, image: s, args: \"${" + e + "}\"}]}}"
-		}, "params.text", "must give a list", `for a list of one write ["${params.text}"], for its parts ${params.text.split(',')}`, false},
-		{func(e string) string { return "inject: {spec: {priority: \"${" + e + "}\"}}" }, "params.text", "must give a whole number", "write ${int(params.text)}", true},
-		{func(e string) string { return "inject: {spec: {hostNetwork: \"${" + e + "}\"}}" }, "params.text", "must give true or false", "write ${params.text == 'true'}", false},
-		{func(string) string {
-			return "inject: {spec: {containers: [{name: s, image: s, args: [--level: debug]}]}}"
-		}, "", "must be text; got an object", `for the text quote all of it: "--level: debug"`, true},
-		{func(string) string { return "inject: {spec: {nodeName: [a, b]}}" }, "", "must be text; got a list", `for one text write "a,b"`, true},
-	} {
-		spec := c.spec(c.expr)
-		if strings.HasPrefix(c.expr, "a-$") {
-			spec = strings.Replace(spec, "${a-", "a-", 1)
-			spec = strings.Replace(spec, "}}", "}", 1)
-		}
-		_, _, err := Compile(manifestOf(parameters+spec), Options{})
+	for _, c := range tabletest.Rows(t, "testdata/tables/forms.txt") {
+		message, form, _ := strings.Cut(c.Want(), " || ")
+		form, fails := strings.CutSuffix(form, "(fails)")
+		form = strings.TrimSpace(form)
+		_, _, err := Compile(manifestOf(parameters+c.Input), Options{})
 		var broken *CompileError
-		if !errors.As(err, &broken) || !strings.Contains(err.Error(), c.message) || !strings.Contains(err.Error(), c.form) {
-			t.Errorf("%s:\n got %v\nwant %s; %s", c.expr, err, c.message, c.form)
+		if !errors.As(err, &broken) || !strings.Contains(err.Error(), message) || !strings.Contains(err.Error(), form) {
+			t.Errorf("%s:\n got %v\nwant %s; %s", c.Name, err, message, form)
 			continue
 		}
-		if c.formFails {
-			continue
-		}
-		_, form, _ := strings.Cut(c.form, "write ")
+		_, form, _ = strings.Cut(form, "write ")
 		form, _, _ = strings.Cut(form, " or ${")
-		form, _, _ = strings.Cut(form, ", for its")
 		form = strings.TrimSuffix(strings.TrimPrefix(form, "${"), "}")
-		if strings.HasPrefix(form, "[\"") {
+		if fails || strings.HasPrefix(form, "[\"") {
 			continue
 		}
-		if _, _, err := Compile(manifestOf(parameters+c.spec(form)), Options{}); err != nil {
-			t.Errorf("%s: the form %s does not work: %v", c.expr, form, err)
+		if _, _, err := Compile(manifestOf(parameters+strings.Replace(c.Input, c.Name, form, 1)), Options{}); err != nil {
+			t.Errorf("%s: the form %s does not work: %v", c.Name, form, err)
 		}
 	}
 }

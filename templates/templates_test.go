@@ -21,7 +21,7 @@ func read(t testing.TB, name string) []byte {
 	return data
 }
 
-// manifest returns a template named t with the given body of its spec, which is
+// manifestOf returns a template named t with the given body of its spec, which is
 // indented as a whole.
 func manifestOf(spec string) []byte {
 	lines := strings.Split(strings.Trim(spec, "\n"), "\n")

@@ -23,14 +23,6 @@ func TestWarningsFitWhatTheAPIServerPassesOn(t *testing.T) {
 	}
 }
 
-// What is cut off may be what to do.
-func TestALongWarningOfAnyWebhookBecomesSeveral(t *testing.T) {
-	got := boundWarnings([]string{strings.Repeat("because of this ", 20) + "take it out of that Helm value"})
-	if len(got) != 2 || !strings.HasSuffix(got[0], " …") || !strings.HasPrefix(got[1], "… ") || !strings.HasSuffix(got[1], "take it out of that Helm value") {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestALongRefusalKeepsItsLinesAndItsReason(t *testing.T) {
 	got := boundMessage([]string{"first\nstill first", strings.Repeat("ü", 2*maxMessage), "last\x1b[31m (TemplateInvalid)"})
 	if n := len([]rune(got)); n != maxMessage {
@@ -38,5 +30,22 @@ func TestALongRefusalKeepsItsLinesAndItsReason(t *testing.T) {
 	}
 	if !strings.HasPrefix(got, "first still first\nü") || !strings.HasSuffix(got, "ü\nlast [31m (TemplateInvalid)") || !strings.Contains(got, "ü…ü") {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestALongSentenceIsCutBetweenWords(t *testing.T) {
+	for _, text := range []string{"", "short", strings.Repeat("words and ", 100), strings.Repeat("x", 3000), strings.Repeat("ä ", 400), strings.Repeat("💥", 300), "a " + strings.Repeat("y", 600)} {
+		all := inParts(text)
+		if len(all) > maxParts {
+			t.Errorf("%d parts", len(all))
+		}
+		for i, part := range all {
+			if n := len([]rune(part)); n > maxWarning && i < len(all)-1 {
+				t.Errorf("a part of %d characters", n)
+			}
+		}
+		if joined := strings.ReplaceAll(strings.Join(all, "\n"), " …\n… ", ""); strings.ReplaceAll(joined, " ", "") != strings.ReplaceAll(text, " ", "") {
+			t.Errorf("%q becomes %q", text, joined)
+		}
 	}
 }

@@ -2,14 +2,11 @@ package webhook
 
 import (
 	"cmp"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -17,15 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/charts"
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 // BenchmarkCost compares what a review costs with what it costs a webhook that does the
@@ -44,7 +40,8 @@ func BenchmarkCost(b *testing.B) {
 	for b.Loop() {
 		for _, c := range costs {
 			ours, yardstick := c.handlers(b)
-			ratio := medianRatio(serves(b, ours, c.body(b)), serves(b, yardstick, c.body(b)))
+			body := []byte(c.body(b))
+			ratio := medianRatio(func() { postBytes(ours, body) }, func() { postBytes(yardstick, body) })
 			fmt.Printf("BENCH %s ratio=%.2f target=%.2f\n", c.name, ratio, c.target)
 			if ratio > c.target {
 				b.Errorf("%s: %.2f times what the yardstick takes", c.name, ratio)
@@ -87,21 +84,16 @@ func (c cost) handlers(tb testing.TB) (ours, yardstick http.Handler) {
 		annotations["pillion.dev/inject"] = c.inject
 	}
 	set := libraryAnd(tb, c.templates)
-	m := NewMiddleware(Options{
-		Effects: noEffects{}, Metrics: NewMetrics(prometheus.NewRegistry()), Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Timeout: 10 * time.Second, Memory: MemoryFor(256 << 20),
-	})
-	ours = m.Handler(NewMutate(Pods{
-		Pipeline: injector.NewPipeline(injector.Config{ExcludedNamespaces: []string{"kube-system"}}),
-		Namespaces: oneNamespace{namespace: templates.Namespace{Name: "shop", Annotations: annotations,
-			Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": "shop", "pod-security.kubernetes.io/enforce": "baseline"}}},
-		Templates: func() *templates.Set { return set },
-	}, anywhere))
-	yardstick = http.HandlerFunc(allowing)
+	f := newFixture(tb, forgetful(func(p *parts) {
+		p.Timeout, p.Templates = 10*time.Second, func() *templates.Set { return set }
+		p.Namespaces = oneNamespace{namespace: templates.Namespace{Name: "shop", Annotations: annotations,
+			Labels: map[string]string{"kubernetes.io/metadata.name": "shop", "team": "shop", "pod-security.kubernetes.io/enforce": "baseline"}}}
+	}))
+	var ready fixed
 	if c.patches {
-		yardstick = fixed{patch: patchOf(tb, answerTo(tb, ours, reviewOfAReplicaSetsPod(c.env)))}
+		ready.patch = patchOf(tb, f.mutate, reviewOfAReplicaSetsPod(c.env))
 	}
-	return ours, yardstick
+	return f.mutate, ready
 }
 
 // body returns the review of a case.
@@ -112,7 +104,15 @@ func (c cost) body(tb testing.TB) string {
 		return body
 	}
 	ours, _ := cost{inject: c.inject, templates: c.templates}.handlers(tb)
-	return patched(tb, body, patchOf(tb, answerTo(tb, ours, body)))
+	patch, err := jsonpatch.DecodePatch([]byte(strings.ReplaceAll(string(patchOf(tb, ours, body)), `"path":"`, `"path":"/request/object`)))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	again, err := patch.Apply([]byte(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(again)
 }
 
 // libraryAnd returns the library's templates, and so many others. A third of those could be
@@ -122,41 +122,22 @@ func libraryAnd(tb testing.TB, others int) *templates.Set {
 	if set := loaded[others]; set != nil {
 		return set
 	}
-	var entries []templates.Entry
-	add := func(manifest []byte) {
-		t, _, err := templates.Compile(manifest, templates.Options{Source: "library"})
-		if err != nil {
-			tb.Fatal(err)
-		}
-		entries = append(entries, templates.Entry{Name: t.Name(), Template: t})
-	}
+	var manifests []string
 	for _, name := range charts.Names() {
 		manifest, err := charts.Template(name)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		add(manifest)
+		manifests = append(manifests, string(manifest))
 	}
 	for i := range others {
-		match := []string{"", "match: {namespaceSelector: {matchLabels: {team: team-%d}}}", "match: {podSelector: {matchLabels: {app: app-%d}}}"}[i%3]
+		match := []string{"", "match: {namespaceSelector: {matchLabels: {team: team-%d}}}, ", "match: {podSelector: {matchLabels: {app: app-%d}}}, "}[i%3]
 		if match != "" {
 			match = fmt.Sprintf(match, i)
 		}
-		add(fmt.Appendf(nil, `
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: other-%d}
-spec:
-  %s
-  parameters:
-  - {name: image, type: image, default: "other:1"}
-  inject:
-    spec:
-      containers:
-      - {name: other-%[1]d, image: "${params.image}"}
-`, i, match))
+		manifests = append(manifests, templatestest.Manifest(fmt.Sprint("other-", i), fmt.Sprintf(`{%sparameters: [{name: image, type: image, default: "other:1"}], inject: {spec: {containers: [{name: other-%d, image: "${params.image}"}]}}}`, match, i)))
 	}
-	loaded[others] = templates.NewSet(entries)
+	loaded[others] = templatestest.Set(tb, manifests...)
 	return loaded[others]
 }
 
@@ -179,74 +160,15 @@ func reviewOfAReplicaSetsPod(env int) string {
 //go:embed testdata/replicaset-review.json
 var replicaSetsReview []byte
 
-// serves returns a function that has a handler answer a review.
-func serves(tb testing.TB, h http.Handler, body string) func() {
+// patchOf returns the patch of the answer to a review.
+func patchOf(tb testing.TB, h http.Handler, body string) []byte {
 	tb.Helper()
-	answerTo(tb, h, body)
-	return func() { h.ServeHTTP(&discarded{header: http.Header{}}, request(body)) }
-}
-
-func request(body string) *http.Request {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://pillion/mutate?timeout=10s", strings.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	return r
-}
-
-// discarded is the answer to a review that nobody reads.
-type discarded struct{ header http.Header }
-
-func (d *discarded) Header() http.Header              { return d.header }
-func (d *discarded) Write(answer []byte) (int, error) { return len(answer), nil }
-func (d *discarded) WriteHeader(int)                  {}
-func (d *discarded) SetReadDeadline(time.Time) error  { return nil }
-func (d *discarded) Flush()                           {}
-
-// answerTo returns the answer to a review, which is allowed.
-func answerTo(tb testing.TB, h http.Handler, body string) *admissionv1.AdmissionResponse {
-	tb.Helper()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, request(body))
 	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || review.Response == nil || !review.Response.Allowed {
+	w := postBytes(h, []byte(body))
+	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || review.Response == nil || len(review.Response.Patch) == 0 {
 		tb.Fatalf("%v: %d %s", err, w.Code, w.Body)
 	}
-	return review.Response
-}
-
-func patchOf(tb testing.TB, r *admissionv1.AdmissionResponse) []byte {
-	tb.Helper()
-	if len(r.Patch) == 0 {
-		tb.Fatal("there is no patch")
-	}
-	return r.Patch
-}
-
-// patched returns the review of a pod that has been patched.
-func patched(tb testing.TB, body string, operations []byte) string {
-	tb.Helper()
-	var review struct {
-		Kind       string                     `json:"kind"`
-		APIVersion string                     `json:"apiVersion"`
-		Request    map[string]json.RawMessage `json:"request"`
-	}
-	if err := json.Unmarshal([]byte(body), &review); err != nil {
-		tb.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if review.Request["object"], err = patch.Apply(review.Request["object"]); err != nil {
-		tb.Fatal(err)
-	}
-	again, err := json.Marshal(review)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return string(again)
+	return review.Response.Patch
 }
 
 // medianRatio returns how often b's time goes into a's, both as medians of rounds in turns. A round is
@@ -282,66 +204,28 @@ func processorTime(f func(), runs int) time.Duration {
 	return cputime.Used() - began
 }
 
-// BenchmarkReview is for profiles. It runs the cases of BenchmarkCost one by one.
-func BenchmarkReview(b *testing.B) {
-	for _, c := range costs {
-		ours, yardstick := c.handlers(b)
-		body := c.body(b)
-		for name, h := range map[string]http.Handler{"ours": ours, "yardstick": yardstick} {
-			b.Run(c.name+"/"+name, func(b *testing.B) {
-				b.ReportAllocs()
-				run := serves(b, h, body)
-				for b.Loop() {
-					run()
-				}
-			})
-		}
-	}
-}
-
-// allowing decodes a review as encoding/json does, and allows it.
-func allowing(w http.ResponseWriter, r *http.Request) {
-	var review admissionv1.AdmissionReview
-	body, err := io.ReadAll(r.Body)
-	if err == nil {
-		err = json.Unmarshal(body, &review)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	answer(w, review, &admissionv1.AdmissionResponse{Allowed: true})
-}
-
-// fixed decodes a review's pod, too, and answers its patch.
+// fixed decodes a review as encoding/json does, and allows it. With a patch, it decodes the typed pod, too, and answers the patch.
 type fixed struct{ patch []byte }
 
 func (f fixed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var review admissionv1.AdmissionReview
+	var pod corev1.Pod
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(body, &review)
 	}
+	if err == nil && f.patch != nil {
+		err = json.Unmarshal(review.Request.Object.Raw, &pod)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var pod corev1.Pod
-	if err := json.Unmarshal(review.Request.Object.Raw, &pod); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true, Patch: f.patch}
+	if f.patch != nil {
+		review.Response.PatchType = new(admissionv1.PatchTypeJSONPatch)
 	}
-	kind := admissionv1.PatchTypeJSONPatch
-	answer(w, review, &admissionv1.AdmissionResponse{Allowed: true, Patch: f.patch, PatchType: &kind})
-}
-
-func answer(w http.ResponseWriter, review admissionv1.AdmissionReview, response *admissionv1.AdmissionResponse) {
-	response.UID = review.Request.UID
-	body, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
+	review.Request = nil
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body)
+	_ = json.NewEncoder(w).Encode(review)
 }

@@ -44,6 +44,9 @@ func TestAnEntrySelectsTheNamespacesThatItsRegistrationSelects(t *testing.T) {
 		"verifying": {entries.Registration{}.Verifying(), map[string]string{
 			"required": "requested", "required, enabled": "requested", "required, enforced": "enforced",
 		}},
+		// Previews go by the entries of pods.
+		"preview":      {entries.Registration{}.Preview(), nil},
+		"preview, all": {entries.Registration{All: true}.Preview(), nil},
 	} {
 		for label, ns := range labels {
 			var got []string
@@ -51,6 +54,12 @@ func TestAnEntrySelectsTheNamespacesThatItsRegistrationSelects(t *testing.T) {
 				if e.Selects(ns) {
 					got = append(got, e.Name)
 				}
+			}
+			if c.selects == nil {
+				if called := label != "disabled" && label != "required, disabled"; (len(got) > 0) != called || len(got) > 1 && name == "preview" {
+					t.Errorf("%s, %s: %q", name, label, got)
+				}
+				continue
 			}
 			if text := strings.Join(got, " and "); text != c.selects[label] {
 				t.Errorf("%s, %s: %q, want %q", name, label, text, c.selects[label])

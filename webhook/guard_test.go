@@ -101,39 +101,33 @@ func judgeBy(t *testing.T, o GuardOptions, operation string, object, old map[str
 	return review.Response
 }
 
-func TestABadTemplateIsRefusedWithLintsOwnWords(t *testing.T) {
-	got := judgeTemplate(t, "CREATE", mistaken(t, ""), nil)
-	if got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.ordr: unknown field; did you mean order?\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
-		t.Errorf("answer %+v", got.Result)
+func TestATemplateWithAMistakeInItsSpecIsRefused(t *testing.T) {
+	changed := func(object map[string]any, field, value string) map[string]any {
+		object["spec"].(map[string]any)[field] = value
+		return object
 	}
-	if got := judgeTemplate(t, "CREATE", guardedObject(t, ""), nil); !got.Allowed || len(got.Warnings) != 0 {
-		t.Errorf("a good template: %+v", got)
-	}
-}
-
-func TestEveryMistakeOfATemplateIsInTheRefusal(t *testing.T) {
-	object := mistaken(t, "")
-	object["spec"].(map[string]any)["onError"] = "Ignore"
-	got := judgeTemplate(t, "UPDATE", object, guardedObject(t, ""))
-	if got.Allowed || !strings.Contains(got.Result.Message, "spec.ordr") || !strings.Contains(got.Result.Message, "spec.onError") {
-		t.Errorf("answer %+v", got.Result)
-	}
-}
-
-func TestATemplateThatNoPodIsAcceptedWithIsRefused(t *testing.T) {
-	object := guardedObject(t, "")
-	object["spec"].(map[string]any)["description"] = "refused"
-	if got := judgeTemplate(t, "CREATE", object, nil); got.Allowed || !strings.HasPrefix(got.Result.Message, "template shipper: spec.inject: no pod is accepted\n") || !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
-		t.Errorf("answer %+v", got.Result)
-	}
-	if got := judgeTemplate(t, "UPDATE", object, object); !got.Allowed {
-		t.Errorf("an update of its metadata: %+v", got.Result)
-	}
-}
-
-func TestMetadataOfABadTemplateMayBeChanged(t *testing.T) {
-	if got := judgeTemplate(t, "UPDATE", mistaken(t, "a: b"), mistaken(t, "")); !got.Allowed {
-		t.Errorf("answer %+v", got.Result)
+	unaccepted := changed(guardedObject(t, ""), "description", "refused")
+	for why, c := range map[string]struct {
+		operation   string
+		object, old map[string]any
+		says        []string
+	}{
+		"a good one":                {"CREATE", guardedObject(t, ""), nil, nil},
+		"a mistake":                 {"CREATE", mistaken(t, ""), nil, []string{"template shipper: spec.ordr: unknown field; did you mean order?\n"}},
+		"two mistakes":              {"UPDATE", changed(mistaken(t, ""), "onError", "Ignore"), guardedObject(t, ""), []string{"spec.ordr", "spec.onError"}},
+		"pods that nobody accepts":  {"CREATE", unaccepted, nil, []string{"template shipper: spec.inject: no pod is accepted\n"}},
+		"metadata of such a one":    {"UPDATE", unaccepted, unaccepted, nil},
+		"metadata beside a mistake": {"UPDATE", mistaken(t, "a: b"), mistaken(t, ""), nil},
+	} {
+		got := judgeTemplate(t, c.operation, c.object, c.old)
+		if got.Allowed != (c.says == nil) || !got.Allowed && !strings.HasSuffix(got.Result.Message, "(TemplateInvalid)") {
+			t.Errorf("%s: %+v", why, got)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(got.Result.Message, text) {
+				t.Errorf("%s: %s; want %q", why, got.Result.Message, text)
+			}
+		}
 	}
 }
 

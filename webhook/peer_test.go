@@ -3,6 +3,7 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -13,58 +14,53 @@ import (
 	"io"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// authority signs client certificates for the tests.
-type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) authority {
+// signed returns a certificate of the template that a CA signs, or that signs itself.
+func signed(t *testing.T, template *x509.Certificate, key crypto.Signer, by *tls.Certificate) *tls.Certificate {
 	t.Helper()
-	a := authority{t: t}
-	a.cert, a.key = a.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-// sign signs by the authority, or by the certificate itself as long as there is none.
-func (a authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	if template.NotAfter.IsZero() {
 		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	}
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = template, key
+	parent, signer := template, any(key)
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
-	cert, err := x509.ParseCertificate(der)
+	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
-		a.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return cert, key
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-func (a authority) pem() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+func ecKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
 }
 
-// client is what a client with that certificate shows.
-func (a authority) client(change func(*x509.Certificate)) *tls.Certificate {
-	a.t.Helper()
+func newAuthority(t *testing.T) *tls.Certificate {
+	return signed(t, &x509.Certificate{Subject: pkix.Name{CommonName: "ca"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, ecKey(t), nil)
+}
+
+func pemOf(c *tls.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]})
+}
+
+// clientOf returns the certificate of a client, which a CA signs.
+func clientOf(t *testing.T, ca *tls.Certificate, change func(*x509.Certificate)) *tls.Certificate {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "api-server"}, DNSNames: []string{"api.example.com"},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -72,8 +68,7 @@ func (a authority) client(change func(*x509.Certificate)) *tls.Certificate {
 	if change != nil {
 		change(template)
 	}
-	cert, key := a.sign(template)
-	return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key, Leaf: cert}
+	return signed(t, template, ecKey(t), ca)
 }
 
 func TestOnlyClientsOfTheCAWithOneOfTheNamesAreAnswered(t *testing.T) {
@@ -81,14 +76,14 @@ func TestOnlyClientsOfTheCAWithOneOfTheNamesAreAnswered(t *testing.T) {
 	own, other := newAuthority(t), newAuthority(t)
 	clients := map[string]*tls.Certificate{
 		"no certificate": nil,
-		"the API server": own.client(nil),
-		"another name": own.client(func(c *x509.Certificate) {
+		"the API server": clientOf(t, own, nil),
+		"another name": clientOf(t, own, func(c *x509.Certificate) {
 			c.Subject.CommonName, c.DNSNames = "system:node:a", nil
 		}),
-		"by a DNS name": own.client(func(c *x509.Certificate) { c.Subject.CommonName = "" }),
-		"another CA":    other.client(nil),
-		"a server's":    own.client(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
-		"ended": own.client(func(c *x509.Certificate) {
+		"by a DNS name": clientOf(t, own, func(c *x509.Certificate) { c.Subject.CommonName = "" }),
+		"another CA":    clientOf(t, other, nil),
+		"a server's":    clientOf(t, own, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
+		"ended": clientOf(t, own, func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 		}),
 	}
@@ -99,9 +94,9 @@ func TestOnlyClientsOfTheCAWithOneOfTheNamesAreAnswered(t *testing.T) {
 		answered string // the clients that get an answer
 	}{
 		{"no CA", nil, nil, "no certificate, the API server, another name, by a DNS name, another CA, a server's, ended"},
-		{"a CA", own.pem(), nil, "the API server, another name, by a DNS name"},
-		{"a CA and names", own.pem(), []string{"api-server", "api.example.com"}, "the API server, by a DNS name"},
-		{"two CAs and a name", append(other.pem(), own.pem()...), []string{"api-server"}, "the API server, another CA"},
+		{"a CA", pemOf(own), nil, "the API server, another name, by a DNS name"},
+		{"a CA and names", pemOf(own), []string{"api-server", "api.example.com"}, "the API server, by a DNS name"},
+		{"two CAs and a name", append(pemOf(other), pemOf(own)...), []string{"api-server"}, "the API server, another CA"},
 	} {
 		t.Run(server.name, func(t *testing.T) {
 			t.Parallel()
@@ -114,12 +109,8 @@ func TestOnlyClientsOfTheCAWithOneOfTheNamesAreAnswered(t *testing.T) {
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			_, webhook, admin, ended := startServer(t, ctx, ServerOptions{Peers: peers, ShutdownTimeout: time.Second})
-			answered := strings.Split(server.answered, ", ")
 			for name, certificate := range clients {
-				want := false
-				for _, a := range answered {
-					want = want || a == name
-				}
+				want := slices.Contains(strings.Split(server.answered, ", "), name)
 				for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 					config := &tls.Config{InsecureSkipVerify: true, MaxVersion: version, ClientSessionCache: tls.NewLRUClientSessionCache(4)}
 					if certificate != nil {
@@ -158,8 +149,8 @@ func TestOnlyClientsOfTheCAWithOneOfTheNamesAreAnswered(t *testing.T) {
 func TestAFileThatIsNoListOfCAsIsRefused(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	leaf := a.client(nil)
-	key, err := x509.MarshalECPrivateKey(a.key)
+	leaf := clientOf(t, a, nil)
+	key, err := x509.MarshalECPrivateKey(ecKey(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,14 +160,14 @@ func TestAFileThatIsNoListOfCAsIsRefused(t *testing.T) {
 		"a private key":               pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key}),
 		"a certificate of no CA":      pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Certificate[0]}),
 		"a broken certificate":        pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
-		"half a certificate":          a.pem()[:len(a.pem())/2],
-		"a CA and half a certificate": append(a.pem(), a.pem()[:40]...),
+		"half a certificate":          pemOf(a)[:len(pemOf(a))/2],
+		"a CA and half a certificate": append(pemOf(a), pemOf(a)[:40]...),
 	} {
 		if _, err := ReadPeers(file, nil); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
-	if _, err := ReadPeers(append([]byte("# the API servers' CA\n"), bytes.Repeat(a.pem(), 2)...), nil); err != nil {
+	if _, err := ReadPeers(append([]byte("# the API servers' CA\n"), bytes.Repeat(pemOf(a), 2)...), nil); err != nil {
 		t.Errorf("two certificates with a comment: %v", err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/pillion-dev/pillion/injector/entries"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // previewFixture serves previews, in which a workload is its own pod. change may be nil.
@@ -126,49 +125,5 @@ func TestAPreviewThatIsNotReadyIsNotTriedAgain(t *testing.T) {
 	w := postTo(t, to, deploymentReview("CREATE", "", oneApp))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "" {
 		t.Errorf("HTTP %d, %v", w.Code, w.Header())
-	}
-}
-
-func TestALongSentenceIsCutBetweenWords(t *testing.T) {
-	for _, text := range []string{"", "short", strings.Repeat("words and ", 100), strings.Repeat("x", 3000), strings.Repeat("ä ", 400), strings.Repeat("💥", 300), "a " + strings.Repeat("y", 600)} {
-		all := inParts(text)
-		if len(all) > maxParts {
-			t.Errorf("%d parts", len(all))
-		}
-		for i, part := range all {
-			if n := len([]rune(part)); n > maxWarning && i < len(all)-1 {
-				t.Errorf("a part of %d characters", n)
-			}
-		}
-		if joined := strings.ReplaceAll(strings.Join(all, "\n"), " …\n… ", ""); strings.ReplaceAll(joined, " ", "") != strings.ReplaceAll(text, " ", "") {
-			t.Errorf("%q becomes %q", text, joined)
-		}
-	}
-}
-
-func TestPreviewsGoByTheEntriesOfPods(t *testing.T) {
-	labelled := func(value string) templates.Namespace {
-		if value == "" {
-			return templates.Namespace{}
-		}
-		return templates.Namespace{Labels: map[string]string{"pillion.dev/injection": value}}
-	}
-	for _, all := range []bool{false, true} {
-		for _, value := range []string{"", "enabled", "enforced", "disabled", "other"} {
-			var previews, pods int
-			for _, e := range (entries.Registration{All: all}).Preview() {
-				if e.Selects(labelled(value)) {
-					previews++
-				}
-			}
-			for _, e := range (entries.Registration{All: all}).Mutating() {
-				if e.Selects(labelled(value)) {
-					pods++
-				}
-			}
-			if previews != pods || previews > 1 && !all {
-				t.Errorf("all %v, label %q: %d entries of previews, %d of pods", all, value, previews, pods)
-			}
-		}
 	}
 }

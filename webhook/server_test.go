@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pillion-dev/pillion/controller/runtest"
 )
 
 // startServer has a server answer "ok" on addresses of its own, and stop with ctx; Run's
@@ -44,16 +46,7 @@ func startServer(t *testing.T, ctx context.Context, o ServerOptions) (s *Server,
 // awaitStopping returns when the server has taken note that it is to stop.
 func awaitStopping(t *testing.T, s *Server) {
 	t.Helper()
-	eventually(t, "it is not ready, since it is to stop", func() bool { return s.Ready() != nil })
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10s: %s", what)
-		}
-	}
+	runtest.Wait(t, "it is not ready, since it is to stop", func() bool { return s.Ready() != nil })
 }
 
 // poster returns a function of a client that posts, and reports whether the answer ends the
@@ -79,7 +72,7 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: time.Hour, ShutdownTimeout: 10 * time.Second})
 
 	post := poster(webhook)
-	eventually(t, "it serves, and keeps connections", func() bool {
+	runtest.Wait(t, "it serves, and keeps connections", func() bool {
 		closes, err := post()
 		return err == nil && !closes
 	})
@@ -99,7 +92,7 @@ func TestToStopOnceTheDelayIsOverIsNoError(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	_, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: 100 * time.Millisecond, ShutdownTimeout: time.Minute})
 	post := poster(webhook)
-	eventually(t, "it serves", func() bool { _, err := post(); return err == nil })
+	runtest.Wait(t, "it serves", func() bool { _, err := post(); return err == nil })
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -121,11 +114,11 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 	// Two clients: one that sends reviews all the time, and one that is idle.
 	address := webhook.Addr().String()
 	post := poster(webhook)
-	eventually(t, "it serves, and keeps connections", func() bool {
+	runtest.Wait(t, "it serves, and keeps connections", func() bool {
 		closes, err := post()
 		return err == nil && !closes
 	})
-	eventually(t, "it has seen itself ready", func() bool { return checks.Load() > 1 }) // the first check is over
+	runtest.Wait(t, "it has seen itself ready", func() bool { return checks.Load() > 1 }) // the first check is over
 	idle, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +136,7 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 
 	wrong := errors.New("the cache is wrong")
 	missing.Store(&wrong)
-	eventually(t, "answers end their connections", func() bool {
+	runtest.Wait(t, "answers end their connections", func() bool {
 		closes, err := post()
 		return err == nil && closes
 	})
@@ -155,7 +148,7 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 		t.Errorf("Ready() = %v", err)
 	}
 	missing.Store(nil)
-	eventually(t, "connections are kept again", func() bool {
+	runtest.Wait(t, "connections are kept again", func() bool {
 		closes, err := post()
 		return err == nil && !closes
 	})

@@ -1,43 +1,24 @@
 package webhook
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
-// certificateOf makes a certificate that signs itself.
-func certificateOf(t *testing.T, public, private any) *tls.Certificate {
-	t.Helper()
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: private}
-}
-
 func TestTheReviewListenerTakesCiphersWithAuthenticatedEncryptionOnly(t *testing.T) {
-	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, certificate := range map[string]*tls.Certificate{"ECDSA": certificateOf(t, ec.Public(), ec), "RSA": certificateOf(t, rsaKey.Public(), rsaKey)} {
+	for name, certificate := range map[string]*tls.Certificate{"ECDSA": signed(t, &x509.Certificate{}, ecKey(t), nil), "RSA": signed(t, &x509.Certificate{}, rsaKey, nil)} {
 		s := NewServer(ServerOptions{
 			Logger: slog.New(slog.DiscardHandler), GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil },
 		})

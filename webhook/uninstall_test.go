@@ -136,41 +136,30 @@ func TestLabelsAreOffWhenTheReviewIsAnswered(t *testing.T) {
 	})
 }
 
-func TestASweepThatHangsKeepsHelmWaitingForAsLongAsAReviewOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelease(t)
-		r.stuck.Store(true)
-		time.Sleep(time.Minute)
-		r.marker.Add(&metav1.PartialObjectMetadata{})
-		for range 3 {
-			if took := r.review(t, false); took < 9*time.Second {
-				t.Errorf("it is answered after %s", took)
+func TestASweepThatFailsKeepsHelmWaitingForAsLongAsAReviewOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail        func(*release) *atomic.Bool
+		least, most time.Duration
+	}{
+		"hangs":      {func(r *release) *atomic.Bool { return &r.stuck }, 9 * time.Second, 10 * time.Second},
+		"is refused": {func(r *release) *atomic.Bool { return &r.refuse }, 0, time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRelease(t)
+			c.fail(r).Store(true)
+			time.Sleep(time.Minute)
+			r.marker.Add(&metav1.PartialObjectMetadata{})
+			for range 3 {
+				if took := r.review(t, false); took < c.least || took > c.most {
+					t.Errorf("it %s: answered after %s", name, took)
+				}
 			}
-		}
-		r.stuck.Store(false)
-		time.Sleep(2 * time.Minute)
-		r.labels.Store(5)
-		if r.review(t, false); r.labels.Load() != 0 {
-			t.Error("the labels stay when it works again")
-		}
-	})
-}
-
-func TestLabelsThatCannotBeTakenOffKeepNobodyWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelease(t)
-		r.refuse.Store(true)
-		time.Sleep(time.Minute)
-		r.marker.Add(&metav1.PartialObjectMetadata{})
-		r.labels.Store(5)
-		for range 3 {
-			if took := r.review(t, false); took > time.Second {
-				t.Errorf("it is answered after %s", took)
+			c.fail(r).Store(false)
+			time.Sleep(2 * time.Minute)
+			r.labels.Store(5)
+			if r.review(t, false); r.labels.Load() != 0 {
+				t.Errorf("it %s: the labels stay when it works again", name)
 			}
-		}
-		r.refuse.Store(false)
-		if r.review(t, false); r.labels.Load() != 0 {
-			t.Error("the labels stay when it works again")
-		}
-	})
+		})
+	}
 }

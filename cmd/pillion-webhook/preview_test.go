@@ -21,6 +21,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/workload"
+	"github.com/pillion-dev/pillion/internal/tabletest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/webhook"
 )
@@ -138,57 +139,16 @@ const (
 )
 
 func TestAWorkloadIsToldWhatItsPodsWillMeet(t *testing.T) {
-	asks := func(names string) map[string]string { return map[string]string{"pillion.dev/inject": names} }
-	deployment := func(own, labels, annotations, spec, container string) string {
-		if annotations != "" {
-			annotations = ", annotations: {" + annotations + "}"
-		}
-		return fmt.Sprintf(webManifest, own, labels, annotations, spec, container)
-	}
-	for _, test := range []struct {
-		title     string
-		namespace map[string]string
-		manifest  string
-		// want has the parts of each warning, separated by |.
-		want []string
-	}{
-		{"nothing is wrong", asks("shipper"), deployment("", "", "shipper.pillion.dev/log-level: debug", "", ""), nil},
-		{"nobody asks", nil, deployment("", "", "", "", ""), nil},
-		{"an object without pods", asks("shiper"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}", nil},
-		{"a misspelt template", nil, deployment("", "", "pillion.dev/inject: shiper", "", ""),
-			[]string{"pods of Deployment web are refused|no template \"shiper\"|there are: bad, proxy, shipper, vault|did you mean \"shipper\"?|(UnknownTemplate)"}},
-		{"a wrong key", nil, deployment("", "", "pillion.dev/injcet: shipper", "", ""),
-			[]string{"pods of Deployment web: annotation pillion.dev/injcet is not recognised|did you mean the annotation pillion.dev/inject?"}},
-		{"a label in place of the annotation", nil, deployment("", ", pillion.dev/inject: shipper", "", "", ""),
-			[]string{"pods of Deployment web: label pillion.dev/inject has no effect as a label|write it as an annotation"}},
-		{"the annotation on the Deployment", nil, deployment(", annotations: {pillion.dev/inject: shipper}", "", "", "", ""), []string{
-			"Deployment web: annotation pillion.dev/inject has no effect on the Deployment itself|spec.template.metadata.annotations",
-			`kubectl -n shop patch deployment web --type=merge -p '{"metadata":{"annotations":{"pillion.dev/inject":null}},"spec":{"template":{"metadata":{"annotations":{"pillion.dev/inject":"shipper"}}}}}'`,
-		}},
-		{"two annotations on the Deployment", nil, deployment(", annotations: {pillion.dev/inject: shipper, shipper.pillion.dev/log-level: debug}", "", "", "", ""), []string{
-			"pillion.dev/inject has no effect on the Deployment itself", "shipper.pillion.dev/log-level has no effect on the Deployment itself",
-			"kubectl|pillion.dev/inject\":\"shipper", "kubectl|shipper.pillion.dev/log-level\":\"debug",
-		}},
-		{"a wrong value", asks("shipper"), deployment("", "", "shipper.pillion.dev/log-level: loud", "", ""),
-			[]string{"pods of Deployment web are refused|shipper.pillion.dev/log-level on the pod: must be one of|info, debug|(BadParameter)"}},
-		{"a parameter of no template", asks("shipper"), deployment("", "", "valt.pillion.dev/role: web", "", ""), []string{"no template \"valt\"; did you mean vault?"}},
-		{"an unknown parameter", asks("shipper"), deployment("", "", "shipper.pillion.dev/log-levle: debug", "", ""), []string{"pods of Deployment web|shipper.pillion.dev/log-levle|log-level"}},
-		{"a clash of ports", asks("proxy"), deployment("", "", "", "", ", ports: [{containerPort: 8080}]"), []string{"are refused|8080|(Conflict)"}},
-		{"what the pod keeps", asks("shipper"), deployment("", "", "", "", ", env: [{name: A, value: mine}]"), []string{"pods of Deployment web: |A|the pod's value is used"}},
-		{"a Job that a sidecar keeps from finishing", asks("proxy"), "{apiVersion: batch/v1, kind: Job, metadata: {name: once}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: web, image: nginx}]}}}}",
-			[]string{"pods of Job once: JobNeverFinishes: template proxy: the Job finishes only when the container proxy ends, too"}},
-		{"a CronJob", nil, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy}, spec: {jobTemplate: {spec: {template: " + badTemplate + "}}}}", []string{"pods of CronJob tidy are refused|shiper", "kubectl pillion explain -n shop cronjob/tidy"}},
-		{"a CronJob with the annotation on itself", nil, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: tidy, annotations: {pillion.dev/inject: shipper}}, spec: {jobTemplate: {spec: {template: {spec: " + podSpec + "}}}}}",
-			[]string{"CronJob tidy: |spec.jobTemplate.spec.template.metadata.annotations", "kubectl -n shop patch cronjob tidy|jobTemplate"}},
-		{"a Job with the annotation on itself", nil, "{apiVersion: batch/v1, kind: Job, metadata: {name: once, annotations: {pillion.dev/inject: shipper}}, spec: {template: {spec: " + podSpec + "}}}",
-			[]string{"Job once: |spec.template.metadata.annotations"}},
-		// The mutating webhook has said it in its answer to the same request.
-		{"a pod with a misspelt template", nil, "{apiVersion: v1, kind: Pod, metadata: {name: web, annotations: {pillion.dev/inject: shiper}}, spec: " + podSpec + "}", nil},
-		{"a pod with a wrong key", nil, "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {pillion.dev/inject: shipper}}, spec: " + podSpec + "}", []string{"Pod web: label pillion.dev/inject has no effect as a label"}},
-	} {
-		t.Run(test.title, func(t *testing.T) {
-			said := preview(t, newPreview(t, test.namespace), previewReview(t, test.manifest))
-			compareWarnings(t, said, test.want)
+	for _, row := range tabletest.Rows(t, "testdata/workloads.txt") {
+		t.Run(row.Name, func(t *testing.T) {
+			var annotations map[string]string
+			asks, manifest, ok := strings.Cut(row.Input, "\n")
+			if ok {
+				annotations = map[string]string{"pillion.dev/inject": strings.TrimPrefix(asks, "asks: ")}
+			} else {
+				manifest = asks
+			}
+			compareWarnings(t, preview(t, newPreview(t, annotations), previewReview(t, manifest)), row.Wants)
 		})
 	}
 }
@@ -214,28 +174,9 @@ func compareWarnings(t *testing.T, said, want []string) {
 
 func TestANamespaceIsToldWhatItsAnnotationsMean(t *testing.T) {
 	to := newPreview(t, nil)
-	for _, test := range []struct {
-		title, metadata string
-		want            []string
-	}{
-		{"nothing is wrong", "labels: {pillion.dev/injection: enabled}, annotations: {pillion.dev/inject: 'shipper,vault', shipper.pillion.dev/log-level: debug}", nil},
-		{"a parameter that only pods may set is missing", "annotations: {pillion.dev/inject: vault}", nil},
-		{"a bad value", "annotations: {pillion.dev/inject: '+shipper'}", []string{"pods of namespace shop are refused|+shipper|(BadAnnotation)"}},
-		{"a misspelt template", "annotations: {pillion.dev/inject: shiper}", []string{"pods of namespace shop are refused|no template \"shiper\"|did you mean \"shipper\"?"}},
-		{"a template for others", "annotations: {pillion.dev/inject: payed}", []string{"not available to namespace"}},
-		{"a template for this one", "labels: {team: pay}, annotations: {pillion.dev/inject: payed}", nil},
-		{"a bad parameter", "annotations: {shipper.pillion.dev/log-level: loud}", []string{"namespace shop: pods with the template shipper are refused|\"loud\"|(BadParameter)"}},
-		{"a parameter of pods", "annotations: {vault.pillion.dev/role: web}", []string{"vault.pillion.dev/role|may be set by the pod"}},
-		{"an unknown parameter", "annotations: {shipper.pillion.dev/log-levle: debug}", []string{"namespace shop: annotation shipper.pillion.dev/log-levle is not recognised|did you mean log-level?"}},
-		{"a wrong key", "annotations: {pillion.dev/injection: x}", []string{"namespace shop: annotation pillion.dev/injection is not recognised|pillion.dev/inject?"}},
-		{"a label in place of the annotation", "labels: {pillion.dev/inject: shipper}", []string{"namespace shop: label pillion.dev/inject has no effect as a label"}},
-		{"the label alone, as for another injector", "labels: {pillion.dev/injection: enabled}", []string{"namespace shop: the label pillion.dev/injection requests no sidecar|kubectl annotate namespace shop pillion.dev/inject=TEMPLATE"}},
-		{"the label, and false", "labels: {pillion.dev/injection: enforced}, annotations: {pillion.dev/inject: 'false'}", []string{"namespace shop: the label pillion.dev/injection requests no sidecar"}},
-		{"the label, and a template selects it", "labels: {pillion.dev/injection: enabled, team: web}", nil},
-	} {
-		t.Run(test.title, func(t *testing.T) {
-			said := preview(t, to, previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+test.metadata+"}}"))
-			compareWarnings(t, said, test.want)
+	for _, row := range tabletest.Rows(t, "testdata/namespaces.txt") {
+		t.Run(row.Name, func(t *testing.T) {
+			compareWarnings(t, preview(t, to, previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop, "+row.Input+"}}")), row.Wants)
 		})
 	}
 }

@@ -123,26 +123,6 @@ func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
 	transcript.Recorded(t, chart+"README.md", "more values", *update, func(string) string { return others })
 }
 
-// A value that the chart before did not have is not there with --reuse-values, before any template
-// is asked.
-func TestTheSchemaRequiresNoValueOfTheChart(t *testing.T) {
-	var schema map[string]any
-	readChart(t, "values.schema.json", &schema)
-	var look func(path []string, schema map[string]any)
-	look = func(path []string, schema map[string]any) {
-		if _, there := schema["required"]; there {
-			t.Errorf("%s has required values", strings.Join(path, "."))
-		}
-		properties, _ := schema["properties"].(map[string]any)
-		for key, below := range properties {
-			if object, ok := below.(map[string]any); ok {
-				look(append(path[:len(path):len(path)], key), object)
-			}
-		}
-	}
-	look([]string{"values"}, schema)
-}
-
 // A release has one version: the chart's, its image's tag, and, with a v before it, that of the
 // program and the tag in git. `make release` refuses another VERSION.
 func TestTheChartHasTheVersionOfTheProgramAndTheOldestKubernetes(t *testing.T) {

@@ -3,14 +3,15 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
@@ -70,34 +71,24 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 
 func TestParamsAreWrittenAsJSON(t *testing.T) {
 	type parameter struct {
-		Name, Annotation, Type, Allowed, From string
-		Required                              bool
-		Default, Value                        any
-		SetBy                                 []string
+		Name, Annotation, Type, From string
+		Required                     bool
+		Default, Value               any
+		SetBy                        []string
 	}
-	type report struct {
+	var report struct {
 		Template, Hash, Namespace string
 		Parameters                []parameter
 	}
-	read := func(text []byte) (r report) {
-		if err := json.Unmarshal(text, &r); err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		return r
-	}
 	var out bytes.Buffer
 	live := inspecttest.Live(t, inspecttest.Shop, nil)
-	if err := (&paramsCommand{source: source{Options: manifests.Options{Namespace: "shop"}}, output: "json"}).of(t.Context(), &out, live.Templates, live, []string{"side", "size"}); err != nil {
-		t.Fatal(err)
+	err := (&paramsCommand{source: source{Options: manifests.Options{Namespace: "shop"}}, output: "json"}).of(t.Context(), &out, live.Templates, live, []string{"side", "size"})
+	if err := errors.Join(err, json.Unmarshal(out.Bytes(), &report)); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
 	}
-	if r := read(out.Bytes()); r.Template != "side" || r.Hash == "" || r.Namespace != "shop" || len(r.Parameters) != 1 || r.Parameters[0].Value != "2Mi" || r.Parameters[0].From != "Namespace" || r.Parameters[0].Default != "1Mi" {
-		t.Errorf("%+v", r)
-	}
-	code, text, errs := call(t, "", nil, "params", "cloud-sql-proxy", "-o", "json")
-	r := read([]byte(text))
-	i := slices.IndexFunc(r.Parameters, func(p parameter) bool { return p.Required })
-	if code != exitDone || i < 0 || r.Parameters[i].Annotation != "cloud-sql-proxy.pillion.dev/instances" || r.Parameters[i].Type != "list" || r.Parameters[i].From != "" || len(r.Parameters[i].SetBy) != 2 {
-		t.Errorf("exit %d %+v\n%s", code, r, errs)
+	want := []parameter{{"size", "side.pillion.dev/size", "quantity", "Namespace", false, "1Mi", "2Mi", []string{"Namespace", "Pod"}}}
+	if diff := cmp.Diff(want, report.Parameters); diff != "" || report.Template != "side" || report.Hash == "" || report.Namespace != "shop" {
+		t.Errorf("%+v (-want +got):\n%s", report, diff)
 	}
 }
 
@@ -105,48 +96,32 @@ func TestParamsAreWrittenAsJSON(t *testing.T) {
 // right is.
 func TestInjectOfAClusterWritesNothingThatItCannotKnow(t *testing.T) {
 	const file = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, namespace: shop}\nspec: {template: {spec: {containers: [{name: api, image: 'api:1'}]}}}\n"
-	for name, c := range map[string]struct {
-		forbidden []string
-		manifests string
-		says      string
-	}{
-		"all can be read":           {says: ""},
-		"not the server's settings": {forbidden: inspecttest.TeamsRights, says: "you lack the rights to read"},
-		"not the namespace":         {forbidden: []string{"get namespaces"}, says: "you lack the rights to read"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cl := inspecttest.Live(t, inspecttest.Shop, nil, c.forbidden...)
-			s := &manifests.Session{Session: cl.Session()}
-			documents, err := workload.Parse([]byte(file))
-			if err != nil {
-				t.Fatal(err)
+	for name, forbidden := range map[string][]string{"all can be read": nil, "not the server's settings": inspecttest.TeamsRights, "not the namespace": {"get namespaces"}} {
+		cl := inspecttest.Live(t, inspecttest.Shop, nil, forbidden...)
+		s := &manifests.Session{Session: cl.Session()}
+		documents, parseErr := workload.Parse([]byte(file))
+		ns, nsErr := cl.NamespaceOf(t.Context(), "shop")
+		if err := errors.Join(parseErr, nsErr); err != nil {
+			t.Fatal(err)
+		}
+		s.Documents = documents
+		s.Namespaces.Add(ns)
+		var errs, out bytes.Buffer
+		if err := checkRead(&errs, s); len(forbidden) > 0 {
+			if err == nil || !strings.Contains(err.Error(), "you lack the rights to read") || !strings.Contains(errs.String(), "you lack the right to") && !strings.Contains(errs.String(), "An admin can grant more") {
+				t.Errorf("%s: %v\n%s", name, err, &errs)
 			}
-			s.Documents = documents
-			ns, err := cl.NamespaceOf(t.Context(), "shop")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.Namespaces.Add(ns)
-			var errs bytes.Buffer
-			err = checkRead(&errs, s)
-			if (c.says == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.says) {
-				t.Fatalf("%v\n%s", err, errs.String())
-			}
-			if len(c.forbidden) > 0 && !strings.Contains(errs.String(), "you lack the right to") && !strings.Contains(errs.String(), "An admin can grant more") {
-				t.Errorf("no right is named: %s", errs.String())
-			}
-			if err != nil {
-				return
-			}
-			report, err := s.Inject(t.Context())
-			if err != nil || len(report.Results) != 1 || !report.Results[0].IsChanged {
-				t.Fatalf("%v %+v", err, report)
-			}
-			var out bytes.Buffer
-			if err := writeYAML(&out, report.Results); err != nil || !strings.Contains(out.String(), "memory: 2Mi") || !strings.Contains(out.String(), "value: low") {
-				t.Errorf("%v\n%s", err, out.String())
-			}
-		})
+			continue
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		report, err := s.Inject(t.Context())
+		if err != nil || len(report.Results) != 1 || !report.Results[0].IsChanged {
+			t.Fatalf("%s: %v %+v", name, err, report)
+		}
+		if err := writeYAML(&out, report.Results); err != nil || !strings.Contains(out.String(), "memory: 2Mi") || !strings.Contains(out.String(), "value: low") {
+			t.Errorf("%s: %v\n%s", name, err, &out)
+		}
 	}
 }
 
@@ -162,30 +137,12 @@ func TestWhatIsForFilesIsRefusedBesideACluster(t *testing.T) {
 	}
 }
 
-func TestColoursAreForTerminalsAndColumnsForAll(t *testing.T) {
-	for name, c := range map[string]struct {
-		env    map[string]string
-		colour string
-		width  int
-		paint  bool
-	}{
-		"a pipe":                  {nil, "auto", 80, false},
-		"asked for":               {nil, "always", 80, true},
-		"asked for, all the same": {map[string]string{"NO_COLOR": "1"}, "always", 80, true},
-		"not wanted":              {map[string]string{"TERM": "xterm"}, "never", 80, false},
-		"wide":                    {map[string]string{"COLUMNS": "132"}, "auto", 132, false},
-		"no number":               {map[string]string{"COLUMNS": "wide"}, "auto", 80, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Setenv("COLUMNS", "")
-			for k, v := range c.env {
-				t.Setenv(k, v)
-			}
-			s := styleFor(&bytes.Buffer{}, c.colour)
-			if s.Width != c.width || s.Colour != c.paint {
-				t.Errorf("%+v", s)
-			}
-		})
+func TestATerminalSaysHowWideItIs(t *testing.T) {
+	for columns, want := range map[string]int{"": 80, "132": 132, "wide": 80} {
+		t.Setenv("COLUMNS", columns)
+		if s := styleFor(&bytes.Buffer{}, "auto"); s.Width != want || s.Colour || !styleFor(&bytes.Buffer{}, "always").Colour {
+			t.Errorf("COLUMNS=%s: %+v", columns, s)
+		}
 	}
 }
 

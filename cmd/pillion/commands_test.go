@@ -171,31 +171,6 @@ func TestHelpIsReadableInAnOrdinaryTerminal(t *testing.T) {
 	}
 }
 
-// The same flag means the same everywhere, in the same words.
-func TestAFlagSaysTheSameWhereverItIs(t *testing.T) {
-	said := map[string]map[string][]string{}
-	for _, cmd := range commands() {
-		if cmd.Name() == "serve" {
-			continue // its flags are settings, which no person types
-		}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if _, known := meaning[f.Value.Type()]; !known {
-				t.Errorf("%s --%s: the reference has no word for the type %s", cmd.CommandPath(), f.Name, f.Value.Type())
-			}
-			if said[f.Name] == nil {
-				said[f.Name] = map[string][]string{}
-			}
-			key := f.Shorthand + " " + f.Value.Type()
-			said[f.Name][key] = append(said[f.Name][key], cmd.CommandPath())
-		})
-	}
-	for name, kinds := range said {
-		if len(kinds) > 1 {
-			t.Errorf("--%s has several shorthands or types: %v", name, kinds)
-		}
-	}
-}
-
 // plainDuration returns a duration as people write it: 5m for 5m0s. Zero is 0.
 func plainDuration(text string) string {
 	if text == "0s" {
@@ -231,37 +206,6 @@ func TestEveryCommandHasHelpAndAnExample(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-// The commands of each group of people stand together, and each command stands once.
-func TestHelpGroupsCommandsByWhoUsesThem(t *testing.T) {
-	code, out, errs := call(t, "", nil, "--help")
-	if code != exitDone {
-		t.Fatalf("exit code %d\n%s", code, errs)
-	}
-	group, found := "", map[string]string{}
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		switch {
-		case strings.HasPrefix(line, "For "):
-			group = strings.TrimSuffix(strings.TrimSpace(line), ":")
-		case len(fields) == 0:
-			group = ""
-		case group != "":
-			if found[fields[0]] != "" {
-				t.Errorf("%s stands twice", fields[0])
-			}
-			found[fields[0]] = group
-		}
-	}
-	for command, want := range map[string]string{
-		"explain": "For teams", "params": "For teams", "lint": "For authors of templates", "promote": "For authors of templates",
-		"check": "For admins", "status": "For admins", "policy": "For admins", "unlabel": "For admins", "version": "For everybody", "completion": "For everybody",
-	} {
-		if found[command] != want {
-			t.Errorf("%s stands under %q, want %q", command, found[command], want)
 		}
 	}
 }

@@ -11,9 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // completing runs a completion as a shell does, and returns what is offered.
@@ -140,35 +137,6 @@ func TestACompletionWithAnUnusableKubeconfigSaysNothing(t *testing.T) {
 			t.Errorf("%v offers %q", line, got)
 		}
 	}
-}
-
-// What a flag is said to take is what shells offer: a value is added in one place only.
-func TestTheValuesOfFlagsAreThoseOfTheirUsage(t *testing.T) {
-	var each func(cmd *cobra.Command)
-	each = func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			complete, ok := cmd.GetFlagCompletionFunc(f.Name)
-			if f.Name == "output" && !ok {
-				t.Errorf("%s offers no values of -o", cmd.CommandPath())
-			}
-			if !ok || !slices.Contains([]string{"output", "color", "certs-provider", "enforcement", "webhook-scope", "log-level", "log-format"}, f.Name) {
-				return
-			}
-			values, _ := complete(cmd, nil, "")
-			if len(values) < 2 {
-				t.Errorf("%s --%s offers %q", cmd.CommandPath(), f.Name, values)
-			}
-			for _, value := range values {
-				if !strings.Contains(f.Usage, value) {
-					t.Errorf("%s --%s offers %s, which %q does not say", cmd.CommandPath(), f.Name, value, f.Usage)
-				}
-			}
-		})
-		for _, sub := range cmd.Commands() {
-			each(sub)
-		}
-	}
-	each(newRootCommand("pillion"))
 }
 
 func TestEveryShellHasAScript(t *testing.T) {

@@ -12,35 +12,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// looksAndWrites looks at what controllers add, and writes beside it and over it.
-const looksAndWrites = `
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: look}
-spec:
-  injectByDefault: true
-  inject:
-    metadata:
-      $onConflict: Overwrite
-      labels: {owner: "${pod.metadata.?ownerReferences[0].kind.orValue('none')}", pod-template-hash: mine, controller-uid: mine}
-      annotations: {claims: "${string(size(pod.spec.?volumes.orValue([]).filter(v, has(v.persistentVolumeClaim))))}"}
-    spec:
-      hostname: {$onConflict: Overwrite, value: mine}
-      tolerations: [{key: mine}]
-      volumes: [{name: looked, emptyDir: {}}]
-      initContainers:
-      - {name: look, image: 'look:1', restartPolicy: Always, $position: First}
-      containers:
-      - $each: App
-        env: [{name: KIND, value: "${pod.metadata.?generateName.orValue('')}"}]
-        volumeMounts: [{name: looked, mountPath: /looked}]
-`
-
 // What a controller adds decides about the injection, is not in the output, and is not in
 // the way of taking the sidecars out again.
 func TestWhatControllersAddDecidesAndIsNotPrinted(t *testing.T) {
-	template := strings.Replace(looksAndWrites, "hostname: {$onConflict: Overwrite, value: mine}", "", 1)
-	files := map[string]string{"t.yaml": template, "ns.yaml": "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: 'true'}}\n"}
+	files := map[string]string{"ns.yaml": "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: 'true'}}\n"}
 	type workload struct {
 		kind, manifest string
 		pod            map[string]any
@@ -80,7 +55,7 @@ func TestWhatControllersAddDecidesAndIsNotPrinted(t *testing.T) {
 	for seed := range 12 { // each is a dozen runs of a command
 		w := workloads.Example(seed)
 		inject := func(in string, more ...string) string {
-			code, out, errs := call(t, in, files, append([]string{"inject", "-f", "-", "--library=fluent-bit", "--templates", "DIR/t.yaml", "--namespace-file", "DIR/ns.yaml"}, more...)...)
+			code, out, errs := call(t, in, files, append([]string{"inject", "-f", "-", "--library=fluent-bit", "--templates", "testdata/looks.yaml", "--namespace-file", "DIR/ns.yaml"}, more...)...)
 			if code != exitDone {
 				t.Fatalf("exit %d: %s\n%s", code, errs, in)
 			}

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/charts"
 )
@@ -23,7 +27,8 @@ func call(t *testing.T, stdin string, files map[string]string, args ...string) (
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -272,52 +277,14 @@ func TestARefusalPrintsNothingOnStandardOutput(t *testing.T) {
 // flat returns a text on one line, with one space between its words.
 func flat(text string) string { return strings.Join(strings.Fields(text), " ") + " " }
 
-func TestExplainNamesEachRuleItsInputAndItsResult(t *testing.T) {
-	files := map[string]string{"ns.yaml": shop}
-	for annotations, wants := range map[string][]string{
-		"":                            {"injected (Injected)", `namespace "shop" asks for it`, "logLevel info (Default)"},
-		`pillion.dev/inject: "false"`: {"admitted as it is (PodOptedOut)", `pillion.dev/inject: "false"`},
-		"fluent-bit.pillion.dev/log-level: debug": {"logLevel debug (Pod, fluent-bit.pillion.dev/log-level)"},
-		"fluent-bit.pillion.dev/log-level: loud":  {"refused (BadParameter)", "loud", "error, warn, info, debug"},
-	} {
-		code, out, errs := call(t, pod(annotations), files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--library", "fluent-bit")
-		if refused := strings.HasPrefix(wants[0], "refused"); (code == exitError) != refused || (code == exitDone) == refused {
-			t.Errorf("%q: exit %d: %s", annotations, code, errs)
-		}
-		for _, want := range wants {
-			if !strings.Contains(flat(out), want) {
-				t.Errorf("%q: no %q in\n%s", annotations, want, out)
-			}
-		}
-	}
-}
-
-func TestLintNamesFileLineTemplateAndPath(t *testing.T) {
-	good := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: good}\nspec:\n  inject:\n    metadata:\n      labels: {a: b}\n"
-	bad := strings.NewReplacer("good", "bad", "labels:", "lables:").Replace(good)
-	files := map[string]string{"t.yaml": good + "---\n" + bad}
-	code, out, _ := call(t, "", files, "lint", "DIR/t.yaml")
-	if code != exitError || !strings.Contains(out, "t.yaml:15: template bad: spec.inject.metadata.lables") || !strings.Contains(out, "template good: ok") {
-		t.Errorf("exit %d\n%s", code, out)
-	}
-	files["more.yaml"] = good
-	if code, out, _ := call(t, "", files, "lint", "DIR"); code != exitError || !strings.Contains(out, "the name is taken") {
-		t.Errorf("two templates of one name: exit %d\n%s", code, out)
-	}
-}
-
 // The later one would win, and nothing would say which one counts.
 func TestTwoTemplatesOfOneNameAreAnErrorThatNamesBothPlaces(t *testing.T) {
-	bad := strings.Replace(explainLabel, "labels:", "lables:", 1)
 	for name, c := range map[string]struct {
 		files     map[string]string
 		templates []string
 		says      []string
 	}{
 		"in one file":            {map[string]string{"a.yaml": explainSide + "---\n" + explainLabel + "---\n" + explainLabel}, []string{"DIR/a.yaml"}, []string{"a.yaml:15: ", "the name label", "a.yaml:10"}},
-		"in one folder":          {map[string]string{"a.yaml": explainLabel, "b.yaml": explainSide + "---\n" + explainLabel}, []string{"DIR"}, []string{"b.yaml:10: ", "the name label", "a.yaml:3"}},
-		"a bad one and a good":   {map[string]string{"a.yaml": bad, "b.yaml": explainLabel}, []string{"DIR"}, []string{"b.yaml:3: ", "the name label", "a.yaml:3"}},
-		"in two files by name":   {map[string]string{"a.yaml": explainLabel, "b.yaml": explainLabel}, []string{"DIR/a.yaml", "DIR/b.yaml"}, []string{"b.yaml:3: ", "the name label", "a.yaml:3"}},
 		"in the items of a list": {map[string]string{"a.json": `{"kind":"List","items":[` + labelJSON + ",\n" + labelJSON + `]}`}, []string{"DIR/a.json"}, []string{"a.json:2: ", "the name label", "a.json:1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -350,26 +317,20 @@ func TestExitCodesTellWrongUsageFromBadInput(t *testing.T) {
 	}{
 		{exitUsage, "", []string{"inject"}},
 		{exitUsage, pod(""), []string{"inject", "-f", "-", "-o", "xml"}},
-		{exitUsage, "", []string{"nope"}},
-		{exitUsage, "", []string{"explain", "--nope"}},
 		{exitUsage, "", []string{"lint"}},
 		{exitUsage, "", []string{"params"}},
 		{exitUsage, "", []string{"completion", "bash", "x"}},
-		{exitUsage, "", []string{"check", "--color", "pink"}},
 		{exitUsage, "", []string{"check", "shop"}},
-		{exitUsage, "", []string{"serve", "--namespace", "Not A Name"}},
 		{exitError, "", []string{"inject", "-f", "-"}},
 		{exitError, "{", []string{"inject", "-f", "-"}},
 		{exitError, "", []string{"inject", "-f", "no-such-file"}},
 		{exitError, pod(""), []string{"inject", "-f", "-", "--namespace-file", "no-such-file"}},
 		{exitError, pod(""), []string{"inject", "-f", "-", "--library", "nope"}},
 		{exitError, "kind: Service\n", []string{"explain", "-f", "-"}},
-		{exitError, "", []string{"params", "nope"}},
 		{exitError, "", []string{"library", "show", "nope"}},
 		{exitDone, "", []string{"params", "fluent-bit", "log-level", "fluent-bit.pillion.dev/memory"}},
 		{exitDone, "", []string{"library", "list"}},
 		{exitDone, "", []string{"library", "show", "fluent-bit"}},
-		{exitDone, "", []string{"version"}},
 		{exitDone, "kind: Service\n", []string{"inject", "-f", "-"}},
 	} {
 		code, out, errs := call(t, c.stdin, nil, c.args...)
@@ -386,31 +347,146 @@ func TestTheExampleTemplatesCasesPass(t *testing.T) {
 }
 
 func TestLintRunsTheTemplatesOwnCases(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("good.yaml", "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: good}\nspec: {inject: {metadata: {labels: {a: b}}}}\n")
-	put("testdata/good/plain/pod.yaml", pod(""))
-	put("testdata/good/plain/want.yaml", pod(""))
-	if code, out, _ := call(t, "", nil, "lint", dir); code != exitDone || strings.Contains(out, "cases") {
+	files := map[string]string{"label.yaml": explainLabel, "testdata/label/plain/pod.yaml": pod(""), "testdata/label/plain/want.yaml": pod("")}
+	if code, out, _ := call(t, "", files, "lint", "DIR"); code != exitDone || strings.Contains(out, "cases") {
 		t.Errorf("without --test: exit %d\n%s", code, out)
 	}
-	code, out, _ := call(t, "", nil, "lint", "--test", dir)
-	if code != exitError || !strings.Contains(out, "FAIL "+filepath.Join(dir, "testdata/good/plain")+": ") || !strings.Contains(out, "+    a: b\n") || !strings.Contains(out, "cases: 0 passed, 1 failed") {
+	if code, out, _ := call(t, "", files, "lint", "--test", "DIR/label.yaml"); code != exitError || !strings.Contains(out, "FAIL ") || !strings.Contains(out, "+    a: b\n") || !strings.Contains(out, "cases: 0 passed, 1 failed") {
 		t.Errorf("a case that fails: exit %d\n%s", code, out)
 	}
-	if code, out, _ := call(t, "", nil, "lint", "--update", dir); code != exitDone || !strings.Contains(out, "plain: updated want.yaml") {
+	if code, out, _ := call(t, "", files, "lint", "--update", "DIR"); code != exitDone || !strings.Contains(out, "plain: updated want.yaml") {
 		t.Errorf("--update: exit %d\n%s", code, out)
 	}
-	if code, out, _ := call(t, "", nil, "lint", "--test", filepath.Join(dir, "good.yaml")); code != exitDone || !strings.Contains(out, "cases: 1 passed, 0 failed") {
-		t.Errorf("after it: exit %d\n%s", code, out)
+}
+
+const explainLabel = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: label}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
+
+const explainSide = `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: side}
+spec:
+  parameters: [{name: image, type: image, default: "registry.example.com/side:1"}]
+  inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "${params.image}"}]}}
+`
+
+func TestExplainSaysThatARunningPodLacksWhatItWouldGetNow(t *testing.T) {
+	running := strings.Replace(pod(""), "name: web}", "name: web, uid: 6a2d1f7e-53c1-4f2c-9a53-6f0a0c8c4b11}", 1)
+	files := map[string]string{"ns.yaml": strings.ReplaceAll(shop, "fluent-bit", "side"), "side.yaml": explainSide}
+	_, out, errs := call(t, running, files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/side.yaml", "--library", "environment")
+	if !strings.HasPrefix(out, "Pod/web in namespace shop: not injected; missing: side; created now: Injected\n") {
+		t.Errorf("%s%s", out, errs)
+	}
+}
+
+func injected(t *testing.T, manifests string) string {
+	t.Helper()
+	code, out, errs := call(t, manifests, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
+	if code != exitDone || strings.Count(out, "name: fluent-bit") == 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	return out
+}
+
+func TestUninjectKeepsWhatSomebodyChangedSince(t *testing.T) {
+	out := injected(t, pod(""))
+	changed := strings.Replace(out, "mountPath: /var/log/app\n      name: fluent-bit-logs\n", "mountPath: /var/log/app\n      name: own\n", 1)
+	if changed == out {
+		t.Fatalf("there is no mount to change in\n%s", out)
+	}
+	code, back, errs := call(t, changed, nil, "uninject", "-f", "-")
+	if code != exitDone || !strings.Contains(back, "name: own") || strings.Contains(back, "fluent-bit") {
+		t.Errorf("exit %d\n%s", code, back)
+	}
+	if want := "warning: Pod/web: spec.containers[name=web].volumeMounts[mountPath=/var/log/app]: it was changed to"; !strings.Contains(errs, want) {
+		t.Errorf("standard error is\n%swant %q", errs, want)
+	}
+}
+
+func TestUninjectPassesOnWhatWasNotInjectedAndSaysSo(t *testing.T) {
+	code, out, errs := call(t, pod(""), nil, "uninject", "-f", "-")
+	if code != exitDone || strings.TrimSpace(out) != strings.TrimSpace(pod("")) || !strings.Contains(errs, "was not injected") {
+		t.Fatalf("exit %d\n%s\n%s", code, out, errs)
+	}
+}
+
+func TestUninjectTakesLabelsOffAPodWithoutARecord(t *testing.T) {
+	in := strings.Replace(web, "%s", `, labels: {pillion.dev/injected: "true", fluent-bit.pillion.dev/hash: "0123456789"}`, 1)
+	code, out, errs := call(t, in, nil, "uninject", "-f", "-")
+	var got, want any
+	if err := errors.Join(yaml.Unmarshal([]byte(out), &got), yaml.Unmarshal([]byte(pod("")), &want)); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitDone || !reflect.DeepEqual(got, want) || !strings.Contains(errs, "only Pillion's labels are removed") {
+		t.Fatalf("exit %d\n%s\nof\n%s\n%s", code, out, in, errs)
+	}
+}
+
+func TestUninjectOutputsAndExitCodes(t *testing.T) {
+	out := injected(t, pod(""))
+	for output, want := range map[string]string{"json": `"name": "web"`, "diff": "-    name: fluent-bit"} {
+		if code, got, errs := call(t, out, nil, "uninject", "-f", "-", "-o", output); code != exitDone || !strings.Contains(got, want) {
+			t.Errorf("-o %s: exit %d, no %q in\n%s%s", output, code, want, got, errs)
+		}
+	}
+	for name, c := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		says  string
+	}{
+		"no file":           {"", nil, exitUsage, "-f FILE is required"},
+		"an unknown output": {out, []string{"-f", "-", "-o", "patch"}, exitUsage, "allowed are yaml, json, diff"},
+		"no such file":      {"", []string{"-f", "DIR/none"}, exitError, "no such file"},
+		"nothing":           {"", []string{"-f", "-"}, exitError, "there is no object in it"},
+		"a broken status":   {pod("pillion.dev/status: '{'"), []string{"-f", "-"}, exitError, "failed: Pod/web: the record of what was injected cannot be read"},
+	} {
+		code, got, errs := call(t, c.stdin, nil, append([]string{"uninject"}, c.args...)...)
+		if code != c.code || got != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: exit %d, want %d\n%s%s", name, code, c.code, got, errs)
+		}
+	}
+}
+
+// The time is an input: the same file gives the same answer on every day.
+func TestWhatIsExceptedDependsOnTheTimeThatIsGiven(t *testing.T) {
+	files := map[string]string{
+		"audit.yaml": `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: audit}
+spec:
+  required: true
+  match: {namespaceSelector: {matchLabels: {team: shop}}}
+  exceptions: [{name: legacy, podSelector: {matchLabels: {app: batch}}, until: "2027-03-31T00:00:00Z", reason: "OPS-1: moves in March"}]
+  inject: {spec: {initContainers: [{name: audit, image: "audit:1", restartPolicy: Always}]}}
+`,
+		"namespace.yaml": "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop}}}\n",
+		"pod.yaml":       "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: batch}}, spec: {containers: [{name: web, image: web}]}}\n",
+	}
+	const before, after = "--now=2027-03-30T23:59:59Z", "--now=2027-03-31T01:00:00+01:00"
+	pod := []string{"-f", "DIR/pod.yaml", "--namespace-file=DIR/namespace.yaml", "--library=fluent-bit", "--templates=DIR/audit.yaml"}
+	for _, c := range []struct {
+		args []string
+		code int
+		// says is what is printed, or what is not where it begins with "!".
+		says []string
+	}{
+		{append([]string{"inject", before}, pod...), exitDone, []string{"warning: Pod/web: Excepted: without audit: it is required here, and the pod is excepted until 2027-03-31T00:00:00Z by the exception legacy: OPS-1: moves in March", "!image: audit:1"}},
+		{append([]string{"inject", after}, pod...), exitDone, []string{"image: audit:1", "!xcepted"}},
+		{append([]string{"explain", before}, pod...), exitDone, []string{"Excepted", "until 2027-03-31T00:00:00Z by the exception legacy"}},
+		{append([]string{"explain", after}, pod...), exitDone, []string{"it was excepted until 2027-03-31T00:00:00Z by the exception legacy"}},
+		{[]string{"lint", before, "DIR/audit.yaml"}, exitDone, []string{"![exception-ended]"}},
+		{[]string{"lint", after, "DIR/audit.yaml"}, exitDone, []string{"the exception legacy has ended", "[exception-ended]"}},
+		{append([]string{"inject", "--now=tomorrow"}, pod...), exitUsage, []string{"--now", "invalid time format `tomorrow`"}},
+	} {
+		code, out, errs := call(t, "", files, c.args...)
+		if code != c.code {
+			t.Errorf("%q: exit code %d\n%s%s", c.args, code, out, errs)
+		}
+		for _, says := range c.says {
+			not, without := strings.CutPrefix(says, "!")
+			if strings.Contains(strings.Join(strings.Fields(out+errs), " "), not) == without {
+				t.Errorf("%q: %q\n%s%s", c.args, says, out, errs)
+			}
+		}
 	}
 }

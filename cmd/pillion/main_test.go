@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -122,29 +122,45 @@ func TestANewcomerIsToldHowToReachACluster(t *testing.T) {
 // -n is the namespace of pods, as kubectl's. Pillion's own has the same flag in each command that
 // looks for Pillion, and a message that names it is true of all of them.
 func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
-	where := map[string]bool{}
-	var each func(cmd *cobra.Command)
-	each = func(cmd *cobra.Command) {
+	var where []string
+	for _, cmd := range commands() {
 		own, n := cmd.Flags().Lookup("pillion-namespace"), cmd.Flags().ShorthandLookup("n")
-		where[strings.TrimPrefix(cmd.CommandPath(), "pillion ")] = own != nil
-		if own != nil && (own.Shorthand != "" || own.DefValue != injector.DefaultNamespace) {
-			t.Errorf("%s: %+v", cmd.CommandPath(), own)
+		if own != nil {
+			where = append(where, cmd.Name())
 		}
-		if n != nil && (n.Name != "namespace" || strings.Trim(n.DefValue, "[]") != "" || strings.Contains(n.Usage, "Pillion's own")) {
-			t.Errorf("%s: %+v", cmd.CommandPath(), n)
-		}
-		for _, sub := range cmd.Commands() {
-			each(sub)
+		if own != nil && (own.Shorthand != "" || own.DefValue != injector.DefaultNamespace) || n != nil && (n.Name != "namespace" || strings.Trim(n.DefValue, "[]") != "" || strings.Contains(n.Usage, "Pillion's own")) {
+			t.Errorf("%s: %+v, %+v", cmd.CommandPath(), own, n)
 		}
 	}
-	each(newRootCommand("pillion"))
 	for _, name := range []string{"status", "check", "rollout", "explain", "inject", "params", "policy"} {
-		if !where[name] {
+		if !slices.Contains(where, name) {
 			t.Errorf("%s has no --pillion-namespace", name)
 		}
 	}
 	_, err := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", inspecttest.Options{Place: inspect.Place{Namespace: "sidecars"}}).Settings(t.Context())
 	if want := "; --pillion-namespace names Pillion's namespace"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
+	setKubeconfig(t, "https://127.0.0.1:1") // of a cluster that does not answer
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"":                          {exitUsage, "rollout takes one template or namespace, got 0"},
+		"a b":                       {exitUsage, "rollout takes one template or namespace, got 2"},
+		"deploy/web":                {exitUsage, `"deploy/web" names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME; of one workload, pillion explain -n NAMESPACE deploy/web says`},
+		"other/web":                 {exitUsage, `"other/web" names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME` + "\n"},
+		"ns/":                       {exitUsage, `"ns/" names neither a template nor a namespace`},
+		"shop --restart --in-place": {exitUsage, "--restart and --in-place: choose one"},
+		"shop --timeout 0s":         {exitUsage, "--timeout is 0s; allowed are positive durations such as 5m"},
+		"shop":                      {exitError, "reading Pillion's settings in namespace pillion-system: "},
+	} {
+		code, out, errs := call(t, "", nil, append([]string{"rollout"}, strings.Fields(args)...)...)
+		if code != want.code || !strings.Contains(errs, want.says) || out != "" {
+			t.Errorf("rollout %s: exit code %d, %s\nwant %d, %s", args, code, errs, want.code, want.says)
+		}
 	}
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,53 +90,7 @@ func TestATemplateOfAHelmReleaseIsNotPromotedByHand(t *testing.T) {
 }
 
 func TestAPromotionKeepsWhatTheStableTemplateSaysOfItsPods(t *testing.T) {
-	const stable = `
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: logs, labels: {team: platform}}
-spec:
-  match: {namespaceSelector: {matchLabels: {team: a}}}
-  required: true
-  order: 7
-  description: the old one
-  inject: {spec: {containers: [{name: logs, image: "logs:1"}]}}
-`
-	const canary = `
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: logs-next}
-spec:
-  canary: {of: logs, percent: 10}
-  description: the new one
-  inject: {spec: {containers: [{name: logs, image: "logs:2"}]}}
----
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: logs-bad}
-spec:
-  canary: {of: logs, percent: 10}
-  overridable: true
-  inject: {spec: {containers: [{name: logs, image: "logs:2"}]}}
----
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: logs-all}
-spec:
-  canary: {of: logs, percent: 500}
-  inject: {spec: {containers: [{name: logs, image: "logs:2"}]}}
----
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: logs-of-next}
-spec: {canary: {of: logs-next}, inject: {}}
----
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: shipper}
-spec: {canary: {of: fluent-bit, percent: 10}, inject: {metadata: {labels: {a: b}}}}
-`
-	files := map[string]string{"a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: logs-next}\n", "logs.yaml": stable, "next.yaml": canary}
-	code, out, errs := call(t, "", files, "promote", "logs-next", "-o=yaml", "--templates=DIR")
+	code, out, errs := call(t, "", nil, "promote", "logs-next", "-o=yaml", "--templates=testdata/promote")
 	promoted, _, err := templates.Compile([]byte(out), templates.Options{})
 	if code != exitDone || err != nil {
 		t.Fatalf("exit code %d %s %v\n%s", code, errs, err, out)
@@ -144,22 +101,79 @@ spec: {canary: {of: fluent-bit, percent: 10}, inject: {metadata: {labels: {a: b}
 		t.Errorf("promoted:\n%s", out)
 	}
 	for args, want := range map[string]string{
-		"promote logs -o=yaml --templates=DIR":         "is no canary",
-		"promote logs-bad -o=yaml --templates=DIR":     "spec.overridable",
-		"promote logs-all -o=yaml --templates=DIR":     "spec.canary.percent",
-		"promote logs-of-next -o=yaml --templates=DIR": "is a canary itself",
-		"promote nothing -o=yaml --templates=DIR":      "there is no template nothing",
-		"promote logs-next --templates=DIR":            "add -o yaml",
-		"promote logs-next -o=text":                    "allowed are yaml, json",
-		"promote":                                      "takes the name of one canary",
+		"promote logs -o=yaml --templates=testdata/promote":         "is no canary",
+		"promote logs-bad -o=yaml --templates=testdata/promote":     "spec.overridable",
+		"promote logs-all -o=yaml --templates=testdata/promote":     "spec.canary.percent",
+		"promote logs-of-next -o=yaml --templates=testdata/promote": "is a canary itself",
+		"promote nothing -o=yaml --templates=testdata/promote":      "there is no template nothing",
+		"promote logs-next --templates=testdata/promote":            "add -o yaml",
+		"promote logs-next -o=text":                                 "allowed are yaml, json",
+		"promote":                                                   "takes the name of one canary",
 	} {
-		code, out, errs := call(t, "", files, strings.Fields(args)...)
+		code, out, errs := call(t, "", nil, strings.Fields(args)...)
 		if code == exitDone || out != "" || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit code %d %s %s, want %q", args, code, out, errs, want)
 		}
 	}
 	// A canary of a template of the library, which no file has.
-	if code, out, errs := call(t, "", files, "promote", "shipper", "-o=yaml", "--templates=DIR"); code != exitDone || !strings.Contains(out, "name: fluent-bit") {
+	if code, out, errs := call(t, "", nil, "promote", "shipper", "-o=yaml", "--templates=testdata/promote"); code != exitDone || !strings.Contains(out, "name: fluent-bit") {
 		t.Errorf("exit code %d %s %s", code, out, errs)
+	}
+}
+
+const floored = `apiVersion: pillion.dev/v1alpha1
+kind: SidecarTemplate
+metadata: {name: mesh}
+spec:
+  required: true
+  match: {namespaceSelector: {matchLabels: {team: payments}}, podSelector: {matchLabels: {app: web}}}
+  parameters: [{name: image, type: image, default: "example.com/proxy:1"}]
+  inject: {spec: {initContainers: [{name: mesh, image: "${params.image}", restartPolicy: Always}]}}
+`
+
+func TestPolicyPrintsThePolicyAndItsBinding(t *testing.T) {
+	files := map[string]string{"mesh.yaml": floored}
+	code, out, errs := call(t, "", files, "policy", "mesh", "--library=fluent-bit", "--templates=DIR/mesh.yaml", "--excluded-namespaces=b,a", "--pillion-namespace=sidecars")
+	if code != exitDone || errs != "" {
+		t.Fatalf("%d %s", code, errs)
+	}
+	golden := filepath.Join("testdata", "policy.yaml")
+	if *update {
+		if err := os.WriteFile(golden, []byte(out), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out != string(want) {
+		t.Errorf("it prints\n%s\nwant\n%s", out, want)
+	}
+}
+
+func TestPolicySaysWhyItPrintsNone(t *testing.T) {
+	files := map[string]string{"mesh.yaml": floored, "bad.yaml": strings.ReplaceAll(floored, "kind: SidecarTemplate", "kind: Sidecar")}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"policy"}, exitUsage, "the name of one template"},
+		{[]string{"policy", "mesh", "fluent-bit"}, exitUsage, "the name of one template"},
+		{[]string{"policy", "mesh"}, exitError, `no template "mesh"`},
+		{[]string{"policy", "fluent-bit"}, exitError, "spec.required: true"},
+		{[]string{"policy", "mesh", "--templates=DIR/bad.yaml"}, exitError, "SidecarTemplate"},
+		{[]string{"policy", "mesh", "--templates=DIR/mesh.yaml", "--cluster"}, exitUsage, "--templates is only for files"},
+		{[]string{"policy", "mesh", "--excluded-namespaces=a", "--cluster"}, exitUsage, "--excluded-namespaces is only for files"},
+	} {
+		args := c.args
+		if !slices.Contains(args, "--cluster") {
+			args = append(args, "--library=fluent-bit")
+		}
+		code, out, errs := call(t, "", files, args...)
+		if code != c.code || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: %d %q %s", c.args, code, out, errs)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,10 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/inspect"
+	"github.com/pillion-dev/pillion/inspect/check"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 	"github.com/pillion-dev/pillion/webhook/state"
 )
@@ -22,33 +22,18 @@ func statusText(replicas []state.Replica) (text string, sound bool) {
 	return r.text(inspect.Target{}), r.Sound
 }
 
-func TestStatusNamesWhatIsMissingAndFails(t *testing.T) {
-	const missing = `certificates: missing permission: patch mutatingwebhookconfigurations.admissionregistration.k8s.io pillion`
+func TestAReplicaThatFailsIsNotSound(t *testing.T) {
 	failing := state.Replica{Name: "one", Answers: true}
 	failing.Certificates.Problems, failing.FailingLabels = []string{"secret: secret own/pillion-ca"}, map[string]int{"pillion.dev/required": 3}
-	for name, test := range map[string]struct {
-		replicas []state.Replica
-		want     []string
-	}{
-		"a permission": {[]state.Replica{{Name: "one", Answers: true, Missing: missing}}, []string{"not ready: one: " + missing}},
-		"a ready one fails": {[]state.Replica{failing}, []string{
-			"failing: one: secret: secret own/pillion-ca; its log says why\n", "failing: one: label pillion.dev/required: cannot be written on 3 namespaces, so they get no sidecars or are not enforced; its log says why",
-		}},
-		"no replicas": {nil, []string{"namespace own"}},
-		"no answer":   {[]state.Replica{{Name: "gone", Missing: "connection refused"}}, []string{"not ready: gone: ", "unknown"}},
-	} {
-		out, sound := statusText(test.replicas)
-		if sound {
-			t.Errorf("%s: all is well", name)
-		}
-		for _, want := range test.want {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s: the output lacks %q:\n%s", name, want, out)
-			}
-		}
+	out, sound := statusText([]state.Replica{failing})
+	if sound || !strings.Contains(out, "failing: one: secret: secret own/pillion-ca; its log says why\n") || !strings.Contains(out, "label pillion.dev/required: cannot be written on 3 namespaces") {
+		t.Errorf("sound %t:\n%s", sound, out)
 	}
 	if out, sound := statusText([]state.Replica{{Name: "one", Answers: true}}); !sound {
 		t.Errorf("a replica that lacks nothing:\n%s", out)
+	}
+	if out, sound := statusText(nil); sound {
+		t.Errorf("without replicas all is well:\n%s", out)
 	}
 }
 
@@ -77,29 +62,18 @@ c        -                               unknown
 
 // The container's port admin says where a replica has probes and metrics.
 func TestReplicasAreAskedOnThePortThatTheyListenOn(t *testing.T) {
-	port := func(name string, number int32) []corev1.ContainerPort {
-		return []corev1.ContainerPort{{Name: "webhook", ContainerPort: 8443}, {Name: name, ContainerPort: number}}
-	}
+	const manifest = "{apiVersion: v1, kind: Pod, metadata: {name: pillion-%d, namespace: own}, spec: {containers: [{name: mesh, ports: [{name: admin, containerPort: 1}]}, {name: pillion%s}]}, status: {phase: Running}}"
 	var manifests, want []string
 	for i, c := range []struct {
-		container corev1.Container
-		port      int
+		ports string
+		port  int
 	}{
-		{corev1.Container{}, 8080},
-		{corev1.Container{Ports: port("admin", 9100)}, 9100},
-		{corev1.Container{Ports: port("other", 9500)}, 8080},
+		{"", 8080},
+		{", ports: [{name: webhook, containerPort: 8443}, {name: admin, containerPort: 9100}]", 9100},
+		{", ports: [{name: other, containerPort: 9500}]", 8080},
 	} {
-		c.container.Name = "pillion"
-		name := fmt.Sprint("pillion-", i)
-		text, err := json.Marshal(corev1.Pod{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "own"}, Status: corev1.PodStatus{Phase: corev1.PodRunning},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "mesh", Ports: port("admin", 1)}, c.container}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifests = append(manifests, string(text))
-		want = append(want, fmt.Sprintf("%s:%d/readyz", name, c.port), fmt.Sprintf("%s:%d%s", name, c.port, state.Path))
+		manifests = append(manifests, fmt.Sprintf(manifest, i, c.ports))
+		want = append(want, fmt.Sprintf("pillion-%d:%d/readyz", i, c.port), fmt.Sprintf("pillion-%d:%d%s", i, c.port, state.Path))
 	}
 	var asked []string
 	cluster := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), inspecttest.Options{Place: inspect.Place{Namespace: "own"}})
@@ -112,5 +86,27 @@ func TestReplicasAreAskedOnThePortThatTheyListenOn(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheReportOfCheckIsWrittenAsJSON(t *testing.T) {
+	report := check.Report{Outcomes: []check.Outcome{{Result: check.OK}, {Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Message: "no"}}}}}
+	var out bytes.Buffer
+	if err := writeCheckJSON(&out, report, false); err != nil {
+		t.Fatal(err)
+	}
+	var back checkReport
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back.Sound || !back.Judged || back.Counts[check.Failed] != 1 || len(back.Checks) != 2 {
+		t.Errorf("%v: %s", err, &out)
+	}
+}
+
+func TestResultsOfCheckArePaintedWhereColoursAreWanted(t *testing.T) {
+	report := check.Report{Outcomes: []check.Outcome{{Result: check.Failed, Findings: []check.Finding{{Result: check.Failed, Message: "no"}}}}}
+	for _, colour := range []bool{true, false} {
+		var out bytes.Buffer
+		if err := check.Write(&out, report, false, colour); err != nil || strings.Contains(out.String(), "\x1b[31mfailed") != colour || strings.Contains(out.String(), "\x1b") != colour {
+			t.Errorf("colours %t: %v %q", colour, err, &out)
+		}
 	}
 }

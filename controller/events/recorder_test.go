@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -171,46 +170,35 @@ func TestAnEventIsOnTheOwnerThatAReadConfirmsOrElseOnTheNamespace(t *testing.T) 
 	}
 }
 
-func TestAnEventIsWrittenOnlyForANamespaceThatExists(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, true)
-		for _, namespace := range []string{"none", "", "../shop", "Shop", strings.Repeat("a", 64), "fresh"} {
-			w.events.Record(Event{Namespace: namespace, Code: reason.Conflict, Message: "in " + namespace})
-		}
-		written := w.written(t)
-		if len(written) != 1 || written[0].Namespace != "fresh" || written[0].Regarding.UID != "Namespace-fresh" {
-			t.Errorf("the events are %+v, want one, about the namespace that only a read finds", written)
-		}
-	})
-}
-
-func TestADryRunWritesNoEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, true)
-		w.events.Record(Event{DryRun: true, Namespace: "shop", Code: reason.Conflict, Message: "dry"})
-		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "real"})
-		if written := w.written(t); len(written) != 1 || !strings.HasPrefix(written[0].Note, "real (") {
-			t.Errorf("the events are %+v, want only that of the second outcome", written)
-		}
-	})
-}
-
 // The creator of a pod by hand saw the warning. A controller shows none to anybody.
-func TestAWarningThatItsReaderSawIsNoEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, true)
-		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byhand", Pod: map[string]any{}, Warned: true})
-		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "bycontroller", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), Warned: true})
-		w.events.Record(Event{Namespace: "shop", Code: InjectionNote, Message: "byanotherproject", Pod: ownedBy("example.com/v1", "Runner", "web", "x"), Warned: true})
-		var got []string
-		for _, e := range w.written(t) {
-			text, _, _ := strings.Cut(e.Note, " ")
-			got = append(got, text)
-		}
-		if slices.Sort(got); !slices.Equal(got, []string{"byanotherproject", "bycontroller"}) {
-			t.Errorf("the events are %q", got)
-		}
-	})
+func TestAnEventIsWrittenOnceForANamespaceThatExistsWhereNobodySawIt(t *testing.T) {
+	byController, byAnotherProject := ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1"), ownedBy("example.com/v1", "Runner", "web", "x")
+	for name, c := range map[string]struct {
+		event Event
+		want  int
+	}{
+		"of a namespace":                  {Event{Namespace: "shop", Code: reason.Conflict}, 1},
+		"of one that only a read finds":   {Event{Namespace: "fresh", Code: reason.Conflict}, 1},
+		"of none":                         {Event{Namespace: "none", Code: reason.Conflict}, 0},
+		"without a namespace":             {Event{Code: reason.Conflict}, 0},
+		"of a path":                       {Event{Namespace: "../shop", Code: reason.Conflict}, 0},
+		"of a name in capital letters":    {Event{Namespace: "Shop", Code: reason.Conflict}, 0},
+		"of a name that is too long":      {Event{Namespace: strings.Repeat("a", 64), Code: reason.Conflict}, 0},
+		"of a dry run":                    {Event{Namespace: "shop", Code: reason.Conflict, DryRun: true}, 0},
+		"warned of, by hand":              {Event{Namespace: "shop", Code: InjectionNote, Pod: map[string]any{}, Warned: true}, 0},
+		"warned of, by a controller":      {Event{Namespace: "shop", Code: InjectionNote, Pod: byController, Warned: true}, 1},
+		"warned of, by another project's": {Event{Namespace: "shop", Code: InjectionNote, Pod: byAnotherProject, Warned: true}, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := start(t, true)
+			for range 3 { // equal events are one series
+				w.events.Record(c.event)
+			}
+			if written := w.written(t); len(written) != c.want || c.want > 0 && string(written[0].Regarding.UID) == "" || c.want > 0 && written[0].Namespace != c.event.Namespace {
+				t.Errorf("%s: the events are %+v, want %d", name, written, c.want)
+			}
+		})
+	}
 }
 
 func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
@@ -241,30 +229,6 @@ func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
 			})
 		})
 	}
-}
-
-// never are the reason codes that no event has: nothing is amiss, or it is not about a pod.
-var never = []reason.Code{reason.Injected, reason.NotRequested, reason.Replaced, reason.PodOptedOut, reason.NamespaceOptedOut, reason.NotAPodCreation,
-	reason.TemplateInvalid, reason.TemplateInUse, reason.InternalError}
-
-func TestEveryReasonCodeHasATypeOfEventAndASentenceOrNoEvent(t *testing.T) {
-	for _, code := range reason.Codes() {
-		if kind := typeOf(code); (kind == "") != slices.Contains(never, code) || code.Sentence() == "" {
-			t.Errorf("%s: events of the type %q, with the sentence %q", code, kind, code.Sentence())
-		}
-	}
-}
-
-func TestEqualEventsAreOneSeries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, true)
-		for range 3 {
-			w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "same", Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")})
-		}
-		if n := len(w.written(t)); n != 1 {
-			t.Errorf("%d events, want one", n)
-		}
-	})
 }
 
 func TestAnEventThatTheAPIServerRefusesIsCounted(t *testing.T) {

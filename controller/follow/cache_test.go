@@ -39,22 +39,9 @@ func running(t *testing.T, s *followtest.Server, change ...func(*follow.Options)
 	}
 	c := follow.New(o)
 	runtest.Start(t, func(ctx context.Context) error { c.Run(ctx); return nil })
-	within(t, 10*time.Second, "the cache is filled", c.HasSynced)
-	within(t, 10*time.Second, "a watch stands", func() bool { return s.Standing.Load() > 0 })
+	runtest.Wait(t, "the cache is filled", c.HasSynced)
+	runtest.Wait(t, "a watch stands", func() bool { return s.Standing.Load() > 0 })
 	return c, log
-}
-
-// within waits until something is so, and returns how long that took.
-func within(t *testing.T, limit time.Duration, event string, done func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	for !done() {
-		if time.Since(began) > limit {
-			t.Fatalf("not done within %s: %s", limit, event)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-	return time.Since(began)
 }
 
 // labelOf returns the label v of a namespace in the cache.
@@ -150,7 +137,7 @@ func TestWhateverHappensTheCacheIsRightInTheEnd(t *testing.T) {
 					time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
 				}
 				s.Away.Store(false)
-				within(t, 15*time.Second, "the cache has what the API server has", func() bool {
+				runtest.Wait(t, "the cache has what the API server has", func() bool {
 					for name, value := range want {
 						if labelOf(c, name) != value {
 							return false
@@ -189,8 +176,12 @@ func TestAfterTheAPIServerWasAwayTheCacheIsCurrentSoon(t *testing.T) {
 		}
 		s.Put("shop", v("2"), nil)
 		s.Away.Store(false)
-		within(t, time.Second, "the change", func() bool { return labelOf(c, "shop") == "2" })
-		within(t, time.Second, "the state", func() bool { return c.State().Err == nil && c.Err() == nil })
+		if took := runtest.Wait(t, "the change", func() bool { return labelOf(c, "shop") == "2" }); took > time.Second {
+			t.Errorf("%s until the change", took)
+		}
+		if took := runtest.Wait(t, "the state", func() bool { return c.State().Err == nil && c.Err() == nil }); took > time.Second {
+			t.Errorf("%s until the state", took)
+		}
 		if n, m := log.Count("cannot be read"), log.Count("can be read again"); n != 1 || m != 1 {
 			t.Errorf("the log has %d times that the API server cannot be read, and %d times that it can", n, m)
 		}
@@ -209,7 +200,9 @@ func TestTheAgeOfACacheIsTheTimeSinceTheLastEventOrBookmark(t *testing.T) {
 			}
 		}
 		s.Put("shop", v("2"), nil)
-		within(t, time.Second, "the event", func() bool { return c.State().Age < 20*time.Millisecond })
+		if took := runtest.Wait(t, "the event", func() bool { return c.State().Age < 20*time.Millisecond }); took > time.Second {
+			t.Errorf("%s until the event", took)
+		}
 		s.Deafen()
 		time.Sleep(2 * time.Minute)
 		if age := c.State().Age; age < time.Minute {

@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -223,13 +222,6 @@ func (r *replica) serve(set *templates.Set) {
 
 var none = templates.NewSet(nil)
 
-// inBubble runs a test with a clock that waits for nobody.
-func inBubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
-
 // pass lets time pass.
 func pass(d time.Duration) {
 	time.Sleep(d)
@@ -237,7 +229,7 @@ func pass(d time.Duration) {
 }
 
 func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop", "bank", "kube-system")
 		w.labels["web"] = map[string]string{"team": "web"}
 		r := w.start(t, none, nil)
@@ -268,7 +260,7 @@ func TestATemplateThatComesLabelsItsNamespacesAtOnceAndOneThatGoesSoonAfter(t *t
 
 // A start with templates that are not there yet must open no hole.
 func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop")
 		w.labels["shop"][label] = "true"
 		r := w.start(t, none, errors.New("templates of the cluster: not read yet"))
@@ -289,7 +281,7 @@ func TestNothingIsTakenOffBeforeTheTemplatesAreRead(t *testing.T) {
 }
 
 func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop")
 		w.start(t, required(t, "payments"), nil)
 		pass(time.Minute)
@@ -323,7 +315,7 @@ func TestALabelThatSomebodyTakesOffIsBackAtOnce(t *testing.T) {
 }
 
 func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNotWait(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		const many = 10_000
 		w := newWorld(numbered(many)...)
 		r := w.start(t, none, nil)
@@ -346,7 +338,7 @@ func TestTenThousandNamespacesAreThroughInReasonableTimeAndOneThatChangesDoesNot
 }
 
 func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld(numbered(1000)...)
 		for range 3 {
 			w.start(t, required(t, "payments"), nil)
@@ -361,7 +353,7 @@ func TestReplicasThatAgreeWriteLittleMoreThanOne(t *testing.T) {
 // While one version replaces another, replicas can have different templates. They do not
 // flood the API server, and the label is there nearly all the time.
 func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop")
 		w.start(t, required(t, "payments"), nil)
 		w.start(t, none, nil)
@@ -375,25 +367,49 @@ func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 	})
 }
 
-func TestAMissingRightIsNamedOnce(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(numbered(100)...)
-		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch resource "namespaces" in API group "" in the namespace "shop"`))
-		w.refuse = func(string, []Change) error { return forbidden }
-		r := w.start(t, required(t, "payments"), nil)
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(r)
-		pass(10 * time.Minute)
-		if w.tried() > 100*16 {
-			t.Errorf("%d tries of a hundred namespaces in ten minutes", w.tried())
-		}
-		log := r.log.String()
-		for _, want := range []string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "The chart grants it", "kubectl create clusterrolebinding", "serviceaccount:a:b"} {
-			if strings.Count(log, want) != 1 {
-				t.Errorf("the log has %q %d times, want once:\n%s", want, strings.Count(log, want), log)
-			}
-		}
-		want := strings.NewReader(`
+func TestALabelThatCannotBeWrittenIsTriedSeldomSaidOnceAndWrittenInTheEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		says []string
+	}{
+		"a missing right": {apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", errors.New(`User "system:serviceaccount:a:b" cannot patch resource "namespaces" in API group "" in the namespace "shop"`)),
+			[]string{"level=ERROR", "missing permission: the verb patch on the resource namespaces", "The chart grants it", "kubectl create clusterrolebinding", "serviceaccount:a:b"}},
+		"an API server that is away": {errors.New("dial tcp: connection refused"), []string{"level=ERROR", "connection refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtest.Bubble(t, func(t *testing.T) {
+				w := newWorld(numbered(100)...)
+				w.refuse = func(string, []Change) error { return c.err }
+				r := w.start(t, required(t, "payments"), nil)
+				pass(time.Minute)
+				if w.tried() > 100*7 {
+					t.Errorf("%d tries of a hundred namespaces in a minute", w.tried())
+				}
+				pass(9 * time.Minute)
+				if w.tried() > 100*16 {
+					t.Errorf("%d tries of a hundred namespaces in ten minutes", w.tried())
+				}
+				for _, want := range c.says {
+					if r.log.Count(want) != 1 {
+						t.Errorf("the log has %q %d times, want once:\n%s", want, r.log.Count(want), r.log)
+					}
+				}
+				if err := testutil.CollectAndCompare(r, strings.NewReader(failing), "pillion_namespaces_failing_label", "pillion_namespaces_missing_label"); err != nil {
+					t.Error(err)
+				}
+				w.mu.Lock()
+				w.refuse = nil
+				w.mu.Unlock()
+				pass(lastRetry)
+				if w.labelled() != 100 || r.log.Count("can be written again") == 0 {
+					t.Errorf("%d of 100 namespaces are labelled; the log:\n%s", w.labelled(), r.log)
+				}
+			})
+		})
+	}
+}
+
+const failing = `
 # HELP pillion_namespaces_failing_label Namespaces whose label cannot be set or removed, by label; the log says why.
 # TYPE pillion_namespaces_failing_label gauge
 pillion_namespaces_failing_label{label="pillion.dev/injection"} 0
@@ -402,23 +418,11 @@ pillion_namespaces_failing_label{label="pillion.dev/required"} 100
 # TYPE pillion_namespaces_missing_label gauge
 pillion_namespaces_missing_label{label="pillion.dev/injection"} 0
 pillion_namespaces_missing_label{label="pillion.dev/required"} 100
-`)
-		if err := testutil.GatherAndCompare(registry, want, "pillion_namespaces_failing_label", "pillion_namespaces_missing_label"); err != nil {
-			t.Error(err)
-		}
-		w.mu.Lock()
-		w.refuse = nil
-		w.mu.Unlock()
-		pass(lastRetry)
-		if w.labelled() != 100 || !strings.Contains(r.log.String(), "can be written again") {
-			t.Errorf("with the right %d of 100 namespaces are labelled", w.labelled())
-		}
-	})
-}
+`
 
 // A policy or a webhook of others can refuse the write of a namespace.
 func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld(numbered(200)...)
 		var bad atomic.Int32
 		w.refuse = func(name string, _ []Change) error {
@@ -450,31 +454,9 @@ func TestANamespaceThatCannotBeWrittenDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestAnAPIServerThatIsAwayIsAskedSeldomAndWrittenToOnceItIsBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(numbered(100)...)
-		w.refuse = func(name string, _ []Change) error { return fmt.Errorf("dial tcp: %s: connection refused", name) }
-		r := w.start(t, required(t, "payments"), nil)
-		pass(time.Minute)
-		if w.tried() > 100*7 {
-			t.Errorf("%d tries of a hundred namespaces in a minute", w.tried())
-		}
-		if n := strings.Count(r.log.String(), "level=ERROR"); n != 1 {
-			t.Errorf("the log has %d errors, want one:\n%s", n, r.log.String())
-		}
-		w.mu.Lock()
-		w.refuse = nil
-		w.mu.Unlock()
-		pass(2 * time.Minute)
-		if w.labelled() != 100 {
-			t.Errorf("%d of 100 namespaces are labelled", w.labelled())
-		}
-	})
-}
-
 // Whatever happened, once nothing happens any more every label is what it should be.
 func TestEveryLabelIsRightInTheEnd(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		sets := []*templates.Set{none, required(t, "payments"), required(t, "web")}
 		w := newWorld()
@@ -528,7 +510,7 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 
 // A namespace is through after one write, so that a thousand of them are through twice as soon.
 func TestTheLabelsOfANamespaceAreWrittenTogether(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop")
 		w.inject = "logs"
 		r := w.start(t, required(t, "payments"), nil)
@@ -547,7 +529,7 @@ func TestTheLabelsOfANamespaceAreWrittenTogether(t *testing.T) {
 // A conflict that goes on is no hand, or else the cache would say so: it is told. The other
 // label of the namespace is written all the same.
 func TestALabelThatSomebodyHoldsIsToldAndDelaysNoOther(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop", "bank")
 		w.inject = "logs"
 		w.refuse = func(name string, changes []Change) error {
@@ -584,7 +566,7 @@ pillion_namespaces_failing_label{label="pillion.dev/required"} 0
 // A write for a version that is not the newest any more is no failure: the cache hears of the
 // newest soon.
 func TestAWriteThatComesTooLateIsTriedAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		w := newWorld("shop")
 		late := 3
 		w.refuse = func(name string, _ []Change) error {
@@ -597,27 +579,6 @@ func TestAWriteThatComesTooLateIsTriedAgain(t *testing.T) {
 		pass(10 * time.Second)
 		if w.has("shop") != "true" || w.tried() != 4 || len(r.told()) != 0 || strings.Contains(r.log.String(), "ERROR") {
 			t.Errorf("after %d tries the label is %q; told is %q; the log:\n%s", w.tried(), w.has("shop"), r.told(), r.log.String())
-		}
-	})
-}
-
-func TestNothingIsWrittenWhileTheReplicaIsNotReady(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld("shop")
-		r := w.start(t, none, nil)
-		pass(time.Second)
-		r.mu.Lock()
-		r.set, r.ready = required(t, "payments"), errors.New("templates are not read")
-		r.mu.Unlock()
-		r.Changed()
-		pass(time.Minute)
-		if w.tried() != 0 {
-			t.Errorf("%d writes while it is not ready", w.tried())
-		}
-		r.serve(required(t, "payments"))
-		pass(time.Second)
-		if w.has("shop") != "true" {
-			t.Error("the label is not written once it is ready")
 		}
 	})
 }

@@ -14,27 +14,16 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 const key = "pillion.dev/required"
 
-// compile returns the entry of a template of that spec.
-func compile(t *testing.T, name, spec string) templates.Entry {
-	t.Helper()
-	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ")
-	template, _, err := templates.Compile([]byte(manifest), templates.Options{})
-	return templates.Entry{Name: name, Template: template, Err: err}
-}
-
 // required is a set with one template that is required for a team.
 func required(t *testing.T, team string) *templates.Set {
 	t.Helper()
-	e := compile(t, "audit", "required: true\nmatch: {namespaceSelector: {matchLabels: {team: "+team+"}}}\ninject: {metadata: {labels: {a: b}}}")
-	if e.Err != nil {
-		t.Fatal(e.Err)
-	}
-	return templates.NewSet([]templates.Entry{e})
+	return templatestest.Specs(t, map[string]string{"audit": "{required: true, match: {namespaceSelector: {matchLabels: {team: " + team + "}}}, inject: {metadata: {labels: {a: b}}}}"})
 }
 
 func namespace(name string, labels ...string) Namespace {
@@ -112,19 +101,19 @@ func apply(ns Namespace, changes []Change) Namespace {
 // random returns a set of templates that select by a few labels, and namespaces with them.
 func random(t *testing.T, r *rand.Rand) (*templates.Set, func() Namespace) {
 	t.Helper()
-	var entries []templates.Entry
+	var manifests []string
 	for i := range 1 + r.IntN(3) {
-		spec := fmt.Sprintf("required: %t\nsuspend: %t\n", r.IntN(3) > 0, r.IntN(4) == 0)
+		spec := fmt.Sprintf("{required: %t, suspend: %t, ", r.IntN(3) > 0, r.IntN(4) == 0)
 		if r.IntN(3) == 0 {
-			spec += "ordr: 1\n" // a mistake
+			spec += "ordr: 1, " // a mistake
 		}
 		if r.IntN(5) == 0 {
-			spec += "availableTo: {namespaceSelector: {matchLabels: {b: '1'}}}\n"
+			spec += "availableTo: {namespaceSelector: {matchLabels: {b: '1'}}}, "
 		}
-		spec += fmt.Sprintf("match: {namespaceSelector: {matchLabels: {%c: '%d'}}}\ninject: {spec: {containers: [{name: side-%d, image: 'x:1'}]}}", 'a'+rune(r.IntN(3)), r.IntN(2), i)
-		entries = append(entries, compile(t, fmt.Sprint("t", i), spec))
+		spec += fmt.Sprintf("match: {namespaceSelector: {matchLabels: {%c: '%d'}}}, inject: {spec: {containers: [{name: side-%d, image: 'x:1'}]}}}", 'a'+rune(r.IntN(3)), r.IntN(2), i)
+		manifests = append(manifests, templatestest.Manifest(fmt.Sprint("t", i), spec))
 	}
-	return templates.NewSet(entries), func() Namespace {
+	return templatestest.Any(t, manifests...), func() Namespace {
 		ns := namespace("shop")
 		for _, l := range []string{"a", "b", "c"} {
 			if n := r.IntN(3); n < 2 {
@@ -203,15 +192,11 @@ const injection = "pillion.dev/injection"
 // that selects sales and is suspended.
 func mixed(t *testing.T) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
-	for name, spec := range map[string]string{"audit": "required: true\nTEAM payments", "logs": "TEAM web", "old": "suspend: true\nTEAM sales"} {
-		e := compile(t, name, regexp.MustCompile(`TEAM (.*)`).ReplaceAllString(spec, "match: {namespaceSelector: {matchLabels: {team: $1}}}\ninject: {metadata: {labels: {a: b}}}"))
-		if e.Err != nil {
-			t.Fatal(e.Err)
-		}
-		entries = append(entries, e)
+	specs := map[string]string{"audit": "required: true, TEAM: payments", "logs": "TEAM: web", "old": "suspend: true, TEAM: sales"}
+	for name, spec := range specs {
+		specs[name] = regexp.MustCompile(`TEAM: (.*)`).ReplaceAllString("{"+spec, "match: {namespaceSelector: {matchLabels: {team: $1}}}, inject: {metadata: {labels: {a: b}}}}")
 	}
-	return templates.NewSet(entries)
+	return templatestest.Specs(t, specs)
 }
 
 func TestInjectionFollowsWhatTheNamespaceAsksFor(t *testing.T) {

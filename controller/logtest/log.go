@@ -30,14 +30,6 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
-// Take returns what was written since it was last called.
-func (l *Log) Take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.text.Reset()
-	return l.text.String()
-}
-
 // Count returns how often a text was written.
 func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
 

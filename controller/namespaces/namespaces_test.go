@@ -32,17 +32,8 @@ func following(t *testing.T, s *followtest.Server) *Informer {
 	t.Helper()
 	i := newInformer(s)
 	runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
-	waitFor(t, "a watch stands", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
+	runtest.Wait(t, "a watch stands", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
 	return i
-}
-
-func waitFor(t *testing.T, event string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10s: %s", event)
-		}
-	}
 }
 
 // always agrees with any metadata.
@@ -72,10 +63,10 @@ func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testi
 		var changed atomic.Value
 		i.OnChange(func(name string) { changed.Store(name) })
 		runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
-		waitFor(t, "ready", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
+		runtest.Wait(t, "ready", func() bool { return i.Ready() == nil && s.Standing.Load() > 0 })
 		reads := s.Gets.Load()
 		s.Put("bank", nil, map[string]string{"pillion.dev/inject": "b"})
-		waitFor(t, "the change", func() bool { return changed.Load() == "bank" })
+		runtest.Wait(t, "the change", func() bool { return changed.Load() == "bank" })
 		if ns, err := i.Get(t.Context(), "bank", always); err != nil || ns.Annotations["pillion.dev/inject"] != "b" || s.Gets.Load() != reads {
 			t.Errorf("%+v, %v, after %d live reads", ns, err, s.Gets.Load()-reads)
 		}
@@ -88,7 +79,7 @@ func TestAMissingPermissionIsNamed(t *testing.T) {
 		s.NoLists.Store(true)
 		i := newInformer(s)
 		runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
-		waitFor(t, "the permission named", func() bool {
+		runtest.Wait(t, "the permission named", func() bool {
 			err := i.Ready()
 			return err != nil && strings.Contains(err.Error(), "not permitted") && strings.Contains(err.Error(), "ClusterRole")
 		})
@@ -164,7 +155,7 @@ func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 		}
 		s.Away.Store(false)
 		s.Put("shop", map[string]string{"team": "web"}, nil)
-		waitFor(t, "it is small again", func() bool { ns, _ := cached(i, "shop"); return ns.Labels["team"] == "web" })
+		runtest.Wait(t, "it is small again", func() bool { ns, _ := cached(i, "shop"); return ns.Labels["team"] == "web" })
 	})
 }
 
@@ -177,7 +168,7 @@ func TestLabelledHasNoNamespaceThatIsGone(t *testing.T) {
 			t.Errorf("%+v, %v", ns, err)
 		}
 		s.Remove("shop")
-		waitFor(t, "it is gone", func() bool { _, err := i.GetWithOwners(t.Context(), "shop"); return apierrors.IsNotFound(err) })
+		runtest.Wait(t, "it is gone", func() bool { _, err := i.GetWithOwners(t.Context(), "shop"); return apierrors.IsNotFound(err) })
 		if s.Gets.Load() > 0 {
 			t.Errorf("%d live reads", s.Gets.Load())
 		}
@@ -259,7 +250,7 @@ func TestWhereNothingCanBeReadTheCacheIsReturnedBesideTheError(t *testing.T) {
 		if ns, err := i.Get(t.Context(), "shop", enforced); err == nil || apierrors.IsNotFound(err) || ns.Labels["pillion.dev/injection"] != "enabled" {
 			t.Errorf("for a caller who knows better: %+v, %v", ns, err)
 		}
-		waitFor(t, "the state says so", func() bool { return i.State().Err != nil })
+		runtest.Wait(t, "the state says so", func() bool { return i.State().Err != nil })
 		if ns, err := i.Get(t.Context(), "shop", always); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
 			t.Errorf("for others: %+v, %v", ns, err)
 		}
@@ -267,7 +258,7 @@ func TestWhereNothingCanBeReadTheCacheIsReturnedBesideTheError(t *testing.T) {
 			t.Errorf("Ready() = %v: all replicas would leave together", err)
 		}
 		s.Away.Store(false)
-		waitFor(t, "it is over", func() bool { return i.State().Err == nil })
+		runtest.Wait(t, "it is over", func() bool { return i.State().Err == nil })
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -18,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
-	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const namespace = "pillion-system-proof"
@@ -97,8 +96,7 @@ func start(t *testing.T, c *cluster) *Prover {
 }
 
 func TestProofsBeginWhenTheReplicaIsReadyAndFollowEachOtherSlowlyOnceOneSucceeds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := &cluster{answer: injected, ready: errors.New("certificates: none")}
 		p := start(t, c)
 		time.Sleep(time.Minute)
@@ -132,8 +130,7 @@ func TestProofsBeginWhenTheReplicaIsReadyAndFollowEachOtherSlowlyOnceOneSucceeds
 }
 
 func TestProofsThatFailFollowEachOtherQuicklyAndThenEveryTenSeconds(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	runtest.Bubble(t, func(t *testing.T) {
 		c := &cluster{answer: refused}
 		p := start(t, c)
 		time.Sleep(5 * time.Second)
@@ -157,37 +154,6 @@ func TestProofsThatFailFollowEachOtherQuicklyAndThenEveryTenSeconds(t *testing.T
 		time.Sleep(lastPause + time.Millisecond)
 		if !p.Proven() || !strings.Contains(c.logged(), "proven: ") {
 			t.Errorf("after it works again: proven=%t; the log:\n%s", p.Proven(), c.logged())
-		}
-	})
-}
-
-func TestOneProofThatFailsIsNoNewsAndThreeInARowAre(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{answer: injected}
-		p := start(t, c)
-		time.Sleep(time.Second)
-		for range 20 { // each time one fails, or two
-			for range maxFailures - 1 {
-				c.set(bare)
-				for n := c.times(); c.times() == n; {
-					time.Sleep(100 * time.Millisecond)
-				}
-				if !p.Proven() {
-					t.Fatal("not proven after a proof that fails")
-				}
-			}
-			c.set(injected)
-			time.Sleep(time.Minute)
-		}
-		synctest.Wait()
-		if len(c.changes) != 1 || strings.Contains(c.logged(), "fails") {
-			t.Errorf("the changes are %v, want one; the log:\n%s", c.changes, c.logged())
-		}
-		c.set(bare)
-		time.Sleep(time.Minute)
-		if p.Proven() {
-			t.Error("proven a minute after it broke")
 		}
 	})
 }
@@ -265,17 +231,10 @@ pillion_proofs_total{result="succeeded"} 2
 }
 
 func TestTheTemplateIsForItsNamespaceOnly(t *testing.T) {
-	t.Parallel()
-	template, warnings, err := templates.Compile(Manifest(namespace), templates.Options{})
-	if err != nil || len(warnings) > 0 {
-		t.Fatalf("%v %v", err, warnings)
-	}
-	if template.Name() != Template {
-		t.Errorf("its name is %s", template.Name())
-	}
+	template := templatestest.Compile(t, string(Manifest(namespace)))
 	for name, want := range map[string]bool{namespace: true, "shop": false} {
-		if got := template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": name}); got != want {
-			t.Errorf("in namespace %s it is available: %t, want %t", name, got, want)
+		if got := template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": name}); got != want || template.Name() != Template {
+			t.Errorf("in namespace %s the template %s is available: %t, want %t", name, template.Name(), got, want)
 		}
 	}
 }

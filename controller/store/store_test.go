@@ -262,37 +262,6 @@ func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
 	})
 }
 
-func TestSnapshotsCanBeReadWhileTheSetChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, object("", "one", "0"), object("shop", "own", "0"))
-		s, _, _ := c.running(t)
-		wait(inForce)
-		before := s.Snapshot()
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for range 1000 {
-				if e, ok := s.Snapshot().In("shop").Get("own"); !ok || e.Template == nil {
-					t.Error("a template is gone while another version comes")
-				}
-				time.Sleep(time.Millisecond)
-			}
-		}()
-		for _, v := range []string{"1", "2", "3", "4"} {
-			c.update(t, object("", "one", v))
-			c.update(t, object("shop", "own", v))
-			wait(200 * time.Millisecond)
-		}
-		<-done
-		if got := value(t, before, "one") + value(t, before.In("shop"), "own"); got != "00" {
-			t.Errorf("a snapshot changed: %q", got)
-		}
-		if got := value(t, s.Snapshot(), "one") + value(t, s.Snapshot().In("shop"), "own"); got != "44" {
-			t.Errorf("in the end the templates give %q", got)
-		}
-	})
-}
-
 func TestAListOfObjectsIsCompiledOnce(t *testing.T) {
 	set := store.Compile([]unstructured.Unstructured{*object("", "one", "1"), *bad("", "bad")}, templates.Options{})
 	if value(t, set, "one") != "1" || value(t, set, "bad") != "-" || !strings.Contains(errText(set, "bad"), "did you mean inject?") {

@@ -59,52 +59,24 @@ func (s *apiServer) list(t *testing.T) List {
 	return NewList(client.CoreV1().RESTClient())
 }
 
-// ownedBy is an object's controller, for workload.
-func ownedBy(kind, name string) string {
-	return fmt.Sprintf(`metadata.ownerReferences=[{"kind":%q,"name":%q,"controller":true}]`, kind, name)
+// named returns the JSON of an object, with more fields of its metadata and behind these.
+func named(name, metadata, more string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"shop"%s}%s}`, name, metadata, more)
 }
 
-// workload is the JSON of one whose pods have an annotation.
-func workload(t *testing.T, kind, namespace, name, value string, more ...string) string {
-	t.Helper()
-	pod := map[string]any{"metadata": map[string]any{"annotations": map[string]string{"pillion.dev/inject": value}}}
-	metadata := map[string]any{"name": name, "namespace": namespace}
-	o := map[string]any{"metadata": metadata, "spec": map[string]any{"template": pod}}
-	switch kind {
-	case "cronjob":
-		o["spec"] = map[string]any{"jobTemplate": map[string]any{"spec": map[string]any{"template": pod}}}
-	case "pod":
-		metadata["annotations"] = pod["metadata"].(map[string]any)["annotations"]
-		delete(o, "spec")
-	}
-	for _, m := range more {
-		key, value, _ := strings.Cut(m, "=")
-		var parsed any
-		if err := json.Unmarshal([]byte(value), &parsed); err != nil {
-			t.Fatal(err)
-		}
-		if at, ok := strings.CutPrefix(key, "metadata."); ok {
-			metadata[at] = parsed
-		} else {
-			o[key] = parsed
-		}
-	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+func ownedBy(kind, name string) string {
+	return fmt.Sprintf(`,"ownerReferences":[{"kind":%q,"name":%q,"controller":true}]`, kind, name)
 }
 
 // Of a namespace each workload comes once: not the Job of a CronJob, nor one that has ended, nor a
 // pod, which nobody makes again.
 func TestTheWorkloadsOfANamespaceAreThoseThatMakePods(t *testing.T) {
 	s := &apiServer{objects: map[string][]string{
-		"deployment":  {workload(t, "deployment", "shop", "web", "vault"), workload(t, "deployment", "shop", "api", ""), workload(t, "deployment", "shop", "owned", "", ownedBy("Site", "shop"))},
-		"statefulset": {workload(t, "statefulset", "shop", "db", "")},
-		"cronjob":     {workload(t, "cronjob", "shop", "nightly", "")},
-		"job":         {workload(t, "job", "shop", "nightly-1", "", ownedBy("CronJob", "nightly")), workload(t, "job", "shop", "done", "", `status={"conditions":[{"type":"Complete","status":"True"}]}`), workload(t, "job", "shop", "import", "")},
-		"pod":         {workload(t, "pod", "shop", "bare", "")},
+		"deployment":  {named("web", "", ""), named("api", "", ""), named("owned", ownedBy("Site", "shop"), "")},
+		"statefulset": {named("db", "", "")},
+		"cronjob":     {named("nightly", "", "")},
+		"job":         {named("nightly-1", ownedBy("CronJob", "nightly"), ""), named("done", "", `,"status":{"conditions":[{"type":"Complete","status":"True"}]}`), named("import", "", "")},
+		"pod":         {named("bare", "", "")},
 	}, fail: func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/daemonsets") {
 			return false

@@ -164,15 +164,3 @@ func TestMetadataThatAreAbsentNullOrEmptyComeBack(t *testing.T) {
 		}
 	}
 }
-
-func TestARecordThatIsTooLargeIsAnError(t *testing.T) {
-	var volumes []string
-	for i := range 5000 {
-		volumes = append(volumes, fmt.Sprintf("{name: volume-%d, emptyDir: {}}", i))
-	}
-	_, err := call(t, fragmenttest.Decode(t, "spec: {containers: []}"), "spec: {volumes: ["+strings.Join(volumes, ", ")+"]}")
-	var large *apply.TooLargeError
-	if !errors.As(err, &large) || large.Bytes <= record.MaxBytes || !strings.HasSuffix(err.Error(), "bytes, 196608 are allowed") {
-		t.Error(err)
-	}
-}

@@ -23,20 +23,14 @@ import (
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
-func compile(t testing.TB, manifest string) templates.Entry {
-	t.Helper()
-	template := templatestest.Compile(t, manifest)
-	return templates.Entry{Name: template.Name(), Template: template}
-}
-
-// setOf compiles templates, given as the YAML below spec by their names.
+// setOf compiles templates, given as fields of their specs by their names.
 func setOf(t testing.TB, specs map[string]string) *templates.Set {
 	t.Helper()
-	var entries []templates.Entry
+	all := map[string]string{}
 	for name, spec := range specs {
-		entries = append(entries, compile(t, "{apiVersion: pillion.dev/v1alpha1, kind: SidecarTemplate, metadata: {name: "+name+"}, spec: {"+spec+"}}"))
+		all[name] = "{" + spec + "}"
 	}
-	return templates.NewSet(entries)
+	return templatestest.Specs(t, all)
 }
 
 // sidecar is the spec of a template that adds one container, of the version tag.
@@ -316,7 +310,8 @@ func entriesOf(t *testing.T, glob string) []templates.Entry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entries = append(entries, compile(t, string(manifest)))
+		template := templatestest.Compile(t, string(manifest))
+		entries = append(entries, templates.Entry{Name: template.Name(), Template: template})
 	}
 	return entries
 }

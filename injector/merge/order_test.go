@@ -60,18 +60,6 @@ func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
 	}
 }
 
-func TestTemplatesThatAgreeShareWhatTheyWant(t *testing.T) {
-	both := "spec: {volumes: [{name: v, emptyDir: {}}], containers: [{name: web, env: [{name: A, value: own}, {name: NEW, value: x}], volumeMounts: [{name: v, mountPath: /v}]}, {name: s, image: s}], tolerations: [{key: a}], dnsPolicy: ClusterFirst}"
-	once, err := inject(t, fragmenttest.Decode(t, large), named(both))
-	if err != nil {
-		t.Fatal(err)
-	}
-	twice, err := inject(t, fragmenttest.Decode(t, large), named(both, strings.Replace(both, "emptyDir: {}", "emptyDir: {medium: ''}", 1)))
-	if err != nil || at(once.pod, "spec") != at(twice.pod, "spec") || len(twice.warnings) > 0 {
-		t.Fatalf("%v %q\n%s\n%s", err, twice.warnings, at(once.pod, "spec"), at(twice.pod, "spec"))
-	}
-}
-
 // The order decides: who keeps the pod's value says nothing against who overwrites it later, and the other way round
 // two templates disagree.
 func TestKeepPodPassesBeforeOverwriteAndConflictsBehindIt(t *testing.T) {

@@ -186,19 +186,6 @@ func TestARequiredTemplateConflictsWithEveryOtherValue(t *testing.T) {
 	}
 }
 
-func TestAConflictNamesTheTemplateThePlaceAndBothValues(t *testing.T) {
-	for _, c := range []struct{ pod, fragment, want string }{
-		{web("", ", dnsPolicy: None"), "spec: {dnsPolicy: Default}", `template a conflicts at spec.dnsPolicy: the pod has "None", the template sets "Default"`},
-		{web("", ""), "spec: {initContainers: [{name: web, image: 'log:1'}]}", `template a conflicts at spec.initContainers[name=web]: the pod has "spec.containers[name=web]", the template sets {"image":"log:1","name":"web"} (names are unique among init, app and ephemeral containers)`},
-		{web("", ", runtimeClassName: x"), "spec: {$onConflict: Deny, $unset: [runtimeClassName]}", `template a conflicts at spec.runtimeClassName: the pod has "x", the template sets nothing there`},
-		{web(", env: [{name: A, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]", ""), extend("env: [{name: A, $append: ',', value: x}]"), `template a conflicts at spec.containers[name=web].env[name=A]: the pod has {"name":"A","valueFrom":{"fieldRef":{"fieldPath":"spec.nodeName"}}}, the template sets "x" (the variable has valueFrom, so no text can be joined to it; set a variable of another name, and name both where it is used)`},
-	} {
-		if _, err := mergeAll(t, fragmenttest.Decode(t, c.pod), named(c.fragment)); err == nil || err.Error() != c.want {
-			t.Errorf("got  %v\nwant %s", err, c.want)
-		}
-	}
-}
-
 func TestWhatFitsNoPodIsTheTemplatesFaultAndWhatIsMalformedThePods(t *testing.T) {
 	for _, c := range []struct {
 		pod, fragment, want string

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,27 +15,10 @@ import (
 
 var update = flag.Bool("update", false, "write docs/troubleshoot/check.md anew")
 
-const page = "troubleshoot/check.md"
-
 // TestTheDocsShowWhatCheckPrints holds the page to what the command prints.
 func TestTheDocsShowWhatCheckPrints(t *testing.T) {
-	path := filepath.Join("../..", "docs", page)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(text)
 	for block, shown := range map[string]string{"faults": printed(t, faulty(t), "api-server", "rights", "registration", "template-names", "labels"), "rights": printed(t, poor(t), "rights", "proof"), "checks": listOfChecks()} {
-		if want, err = transcript.Replace(want, "recorded by TestTheDocsShowWhatCheckPrints: "+block, shown); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	} else if want != string(text) {
-		t.Errorf("docs/troubleshoot/check.md shows something else; go generate ./inspect/check writes it:\n%s", want)
+		transcript.Recorded(t, "../../docs/troubleshoot/check.md", block, *update, func(string) string { return shown })
 	}
 }
 

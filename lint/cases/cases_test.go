@@ -29,14 +29,6 @@ spec:
       - {name: side, restartPolicy: Always, image: "registry.example.com/side:${has(values.tag) ? values.tag : '1'}", env: [{name: LEVEL, value: "${params.level}"}]}
 `
 
-const label = `apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: label}
-spec:
-  match: {podSelector: {matchLabels: {app: web}}}
-  inject: {metadata: {labels: {with: label}}}
-`
-
 const pod = `apiVersion: v1
 kind: Pod
 metadata: {name: web, labels: {app: web}}
@@ -174,20 +166,6 @@ func TestACaseFailsWhereItGivesSomethingElse(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestOnlyTheTemplatesThatACaseNamesAreLoaded(t *testing.T) {
-	labelled := strings.Replace(want, "labels: {app: web}", "labels: {app: web, with: label}", 1)
-	namespace := "kind: Namespace\nmetadata: {name: shop, annotations: {pillion.dev/inject: ' label , side'}}\n"
-	dir := lay(t, map[string]string{
-		"side.yaml": sidecar, "label.yaml": label,
-		"testdata/side/alone/pod.yaml": pod, "testdata/side/alone/want.yaml": want,
-		"testdata/side/both/pod.yaml": pod, "testdata/side/both/namespace.yaml": namespace, "testdata/side/both/want.yaml": labelled,
-	})
-	results := run(t, dir, false)
-	if len(results) != 2 || len(results[0].Problems)+len(results[1].Problems) > 0 {
-		t.Errorf("results %+v", results)
 	}
 }
 

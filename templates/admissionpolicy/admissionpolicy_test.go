@@ -14,91 +14,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/samples"
-	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
-
-// required is a template of the library, made required everywhere. Mine, if set, changes its spec.
-func required(t testing.TB, name string, mine func(spec map[string]any)) (*templates.Template, error) {
-	t.Helper()
-	manifest, err := charts.Template(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var object map[string]any
-	if err := yaml.Unmarshal(manifest, &object); err != nil {
-		t.Fatal(err)
-	}
-	spec := object["spec"].(map[string]any)
-	spec["required"], spec["match"], spec["onConflict"] = true, map[string]any{}, "Deny"
-	parameters, _ := spec["parameters"].([]any)
-	for _, p := range parameters {
-		if p := p.(map[string]any); p["setBy"] == nil && p["default"] == nil {
-			p["setBy"] = []any{"Namespace"}
-		}
-	}
-	if mine != nil {
-		mine(spec)
-	}
-	data, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tmpl, _, err := templates.Compile(data, templates.Options{})
-	return tmpl, err
-}
-
-// nobodySets lets nobody set the image.
-func nobodySets(spec map[string]any) {
-	for _, p := range spec["parameters"].([]any) {
-		if p := p.(map[string]any); p["name"] == "image" {
-			p["setBy"] = []any{}
-		}
-	}
-}
-
-// examples are annotations of the namespace and of the pod with the examples of what a template needs.
-func examples(tmpl *templates.Template) (namespace, pod map[string]string) {
-	namespace, pod = map[string]string{}, map[string]string{}
-	for _, p := range tmpl.Parameters() {
-		into := pod
-		if slices.Contains(p.SetBy, v1alpha1.Namespace) {
-			into = namespace
-		}
-		var text string
-		if p.Default == nil && json.Unmarshal(p.Example, &text) == nil && (p.Required || p.Name == "role") {
-			into[p.Annotation] = text
-		}
-	}
-	return namespace, pod
-}
 
 // inject injects the template into a pod. It returns nil for a pod that Pillion refuses.
 func inject(t testing.TB, tmpl *templates.Template, pod map[string]any) map[string]any {
 	t.Helper()
-	namespace, own := examples(tmpl)
-	metadata, _ := pod["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		pod["metadata"] = metadata
-	}
-	annotations, _ := metadata["annotations"].(map[string]any)
-	annotations = maps.Clone(annotations)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	for key, value := range own {
-		annotations[key] = value
-	}
-	metadata["annotations"] = annotations
 	pipeline := injector.NewPipeline(injector.Config{})
 	r := injector.Request{
-		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: namespace},
+		Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"},
 		Templates: templates.NewSet([]templates.Entry{{Name: tmpl.Name(), Template: tmpl}}),
 	}
 	out, err := pipeline.Inject(t.Context(), r)
@@ -123,85 +51,12 @@ func copied(t testing.TB, pod map[string]any) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decoded(t, string(data))
+	return fragmenttest.Decode(t, string(data))
 }
 
 func containersOf(pod map[string]any, list string) []any {
 	items, _ := pod["spec"].(map[string]any)[list].([]any)
 	return items
-}
-
-// The templates of the library that have something that every pod has.
-func TestThePoliciesOfLibraryTemplatesPassWhatPillionInjectsAndNothingLess(t *testing.T) {
-	const (
-		policy      = "a policy"
-		conditions  = "matchConditions"
-		noContainer = "no container of its own"
-	)
-	want := map[string]string{
-		"ca-bundle": noContainer, "environment": noContainer, "pod-defaults": noContainer,
-		"daprd": conditions, "istio-proxy": conditions, "opentelemetry-java": conditions, "vault-agent": conditions,
-	}
-	for _, name := range charts.Names() {
-		t.Run(name, func(t *testing.T) {
-			tmpl, err := required(t, name, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = Of(t.Context(), tmpl, options)
-			if wanted, ok := want[name]; ok {
-				if !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), wanted) {
-					t.Fatalf("%v; want an error about %s", err, wanted)
-				}
-				return
-			}
-			if err == nil || !strings.Contains(err.Error(), "spec.verify.images") {
-				t.Fatalf("namespaces may set its image, and the error is %v", err)
-			}
-			if tmpl, err = required(t, name, nobodySets); err != nil {
-				t.Fatal(err)
-			}
-			holds(t, tmpl)
-		})
-	}
-}
-
-// holds asserts that the policy passes what Pillion injects into sample pods. Once one sidecar is
-// missing, has another name or image, or stands in the other list, the policy refuses it.
-func holds(t *testing.T, tmpl *templates.Template) {
-	t.Helper()
-	e := newEvaluator(t, floorOf(t, tmpl))
-	sidecars, err := sidecarsOf(tmpl)
-	if err != nil {
-		t.Fatal(err)
-	}
-	injected := 0
-	for _, sample := range samples.Bundled() {
-		if refusal, _ := e.judge(t, request{pod: sample.Pod}); refusal == "" {
-			t.Errorf("%s: a bare pod passes", sample.Name)
-		}
-		pod := inject(t, tmpl, copied(t, sample.Pod))
-		if pod == nil {
-			continue
-		}
-		injected++
-		if refusal, _ := e.judge(t, request{pod: pod}); refusal != "" {
-			t.Errorf("%s: what Pillion injects is refused: %s", sample.Name, refusal)
-		}
-		if refusal, _ := e.judge(t, request{pod: pod, old: pod}); refusal != "" {
-			t.Errorf("%s: an update that changes nothing is refused: %s", sample.Name, refusal)
-		}
-		for _, s := range sidecars {
-			for damage, refused := range damages(t, e, pod, s) {
-				if wrong := damage != "image of a running pod" && !s.always; !wrong && !strings.Contains(refused, s.name) {
-					t.Errorf("%s: %s of %s: %q", sample.Name, damage, s.name, refused)
-				}
-			}
-		}
-	}
-	if injected == 0 {
-		t.Error("no sample pod gets the template")
-	}
 }
 
 // damages returns how the policy answers to each damage of a sidecar.
@@ -285,7 +140,7 @@ func TestThePolicyIsAboutThePodsThatTheTemplateSelects(t *testing.T) {
 		`{}`:                            false,
 		`null`:                          false,
 	} {
-		pod := decoded(t, `{"metadata": {"labels": `+labels+`}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}`)
+		pod := fragmenttest.Decode(t, `{"metadata": {"labels": `+labels+`}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}`)
 		refusal, _ := e.judge(t, request{pod: pod})
 		if (refusal != "") != want {
 			t.Errorf("a pod with the labels %s: %q", labels, refusal)
@@ -297,7 +152,7 @@ func TestThePolicyIsAboutThePodsThatTheTemplateSelects(t *testing.T) {
 func TestALabelThatChangesLaterMakesNoDifference(t *testing.T) {
 	e := newEvaluator(t, floorOf(t, compiled(t, "mesh", mesh, nil)))
 	pod := func(labels, image string) map[string]any {
-		return decoded(t, fmt.Sprintf(`{"metadata": {"labels": {%s}}, "spec": {"initContainers": [{"name": "mesh", "image": %q}, {"name": "mesh-init", "image": "docker.io/istio/proxyv2:1.29.5"}],
+		return fragmenttest.Decode(t, fmt.Sprintf(`{"metadata": {"labels": {%s}}, "spec": {"initContainers": [{"name": "mesh", "image": %q}, {"name": "mesh-init", "image": "docker.io/istio/proxyv2:1.29.5"}],
 			"containers": [{"name": "web", "image": "nginx"}, {"name": "agent", "image": "docker.io/a/agent:2"}]}}`, labels, image))
 	}
 	const good, evil = "docker.io/istio/proxyv2:1.29.5", "evil.example.com/x"
@@ -337,7 +192,7 @@ func TestALabelThatChangesLaterMakesNoDifference(t *testing.T) {
 
 func TestTheMirrorsOfStaticPodsPassWhenANodeSendsThem(t *testing.T) {
 	e := newEvaluator(t, floorOf(t, compiled(t, "mesh", strings.Replace(mesh, "match:", "suspend: false\nmatch:", 1), nil)))
-	mirror := decoded(t, `{"metadata": {"labels": {"app": "web"}, "annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}`)
+	mirror := fragmenttest.Decode(t, `{"metadata": {"labels": {"app": "web"}, "annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"containers": [{"name": "web", "image": "nginx"}]}}`)
 	if refusal, _ := e.judge(t, request{pod: mirror, groups: []string{"system:nodes", "system:authenticated"}}); refusal != "" {
 		t.Errorf("of a node: %s", refusal)
 	}
@@ -358,7 +213,7 @@ func TestATemplateThatNoPolicyFitsIsRefusedWithTheReason(t *testing.T) {
 		"conditions":                  {"required: true\nmatch: {}\nmatchConditions: [{name: a, expression: 'true'}]" + fmt.Sprintf(container, "a:1"), "match.podSelector", true},
 		"$if of every container":      {"required: true\nmatch: {}\ninject: {spec: {containers: [{$if: 'has(pod.metadata)', name: a, image: 'a:1'}]}}", "$if", true},
 		"$if of the spec":             {"required: true\nmatch: {}\ninject: {spec: {$if: 'has(pod.metadata)', containers: [{name: a, image: 'a:1'}]}}", "$if", true},
-		"no container":                {"required: true\nmatch: {}\ninject: {metadata: {labels: {a: b}}}", "no container of its own", true},
+		"no container":                {"required: true\nmatch: {}\ninject: {spec: {containers: [{$each: App, env: [{name: A}]}, {name: web, env: [{name: B}]}]}}", "no container of its own", true},
 		"an expression":               {"required: true\nmatch: {}" + fmt.Sprintf(container, `"${values.registry}/a:1"`), `for example ["registry.example.com/team/*"]`, false},
 		"a parameter of teams":        {"required: true\nmatch: {}\nparameters: [{name: image, type: image, default: 'a:1', setBy: [Namespace]}]" + fmt.Sprintf(container, `"${params.image}"`), `for example ["a:1"]`, false},
 		"an image that is not listed": {"required: true\nmatch: {}\nverify: {images: ['b/*']}" + fmt.Sprintf(container, `"${values.registry}/a:1"`), "r.example.com/a:1", false},
@@ -423,7 +278,7 @@ func TestTheCostGrowsWithThePodAndIsBounded(t *testing.T) {
 	e := newEvaluator(t, floorOf(t, compiled(t, "mesh", mesh, nil)))
 	cost := func(n int) (refusal string, created, updated int64) {
 		t.Helper()
-		pod := decoded(t, `{"metadata": {"labels": {"app": "web"}}, "spec": {"initContainers": [], "containers": []}}`)
+		pod := fragmenttest.Decode(t, `{"metadata": {"labels": {"app": "web"}}, "spec": {"initContainers": [], "containers": []}}`)
 		fill := func(list string, more ...any) {
 			var items []any
 			for i := range n - len(more) {
@@ -505,6 +360,9 @@ func TestWhatPillionInjectsPassesAnyPolicyAndAnyDamageDoesNot(t *testing.T) {
 		if refusal, _ := e.judge(t, request{pod: pod}); refusal != "" {
 			rt.Fatalf("what Pillion injects is refused: %s\n%s", refusal, spec)
 		}
+		if refusal, _ := e.judge(t, request{pod: pod, old: pod}); refusal != "" {
+			rt.Fatalf("an update that changes nothing is refused: %s\n%s", refusal, spec)
+		}
 		for _, s := range sidecars {
 			for damage, refused := range damages(t, e, pod, s) {
 				if (s.always || damage == "image of a running pod") && !strings.Contains(refused, s.name) {
@@ -533,7 +391,7 @@ func TestThePolicyAcceptsWhatEachCanaryRenders(t *testing.T) {
 		`{"name": "a", "image": "a:3"}, {"name": "c", "image": "c:1"}`:      false,
 		`{"name": "c", "image": "c:1"}`:                                     false,
 	} {
-		if refusal, _ := e.judge(t, request{pod: decoded(t, `{"spec": {"containers": [`+containers+`]}}`)}); (refusal == "") != passes {
+		if refusal, _ := e.judge(t, request{pod: fragmenttest.Decode(t, `{"spec": {"containers": [`+containers+`]}}`)}); (refusal == "") != passes {
 			t.Errorf("%s: %q", containers, refusal)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -176,13 +175,4 @@ func floorOf(t testing.TB, tmpl *templates.Template) Floor {
 		t.Fatal(err)
 	}
 	return f
-}
-
-func decoded(t testing.TB, text string) map[string]any {
-	t.Helper()
-	pod, err := injector.DecodePod([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pod
 }

@@ -1,7 +1,9 @@
 package expression_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -12,7 +14,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
+	"github.com/pillion-dev/pillion/templates/manifest"
+	"github.com/pillion-dev/pillion/templates/param"
+
+	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
 // evaluate gives an expression's value for a pod.
@@ -26,21 +32,12 @@ func evaluate(t *testing.T, source string, pod map[string]any) (any, error) {
 	return e.Value(env.Names().Run(t.Context(), &expression.Budget{}, pod, nil, map[string]any{"size": int64(3)}).Scope())
 }
 
-func decode(t *testing.T, text string) map[string]any {
-	t.Helper()
-	v, err := podschema.DecodeObject([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
 const busyPod = `{"metadata": {"labels": {"a": "1", "b": "2"}, "annotations": {"n": "x"}}, "spec": {"overhead": {"cpu": "50m"},
 	"initContainers": [{"name": "once", "resources": {"requests": {"cpu": "900m"}}}, {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}],
 	"containers": [{"name": "app", "resources": {"requests": {"cpu": "250m", "memory": "100Mi"}, "limits": {"cpu": "1"}}}, {"name": "two", "resources": {"limits": {"cpu": 0.5, "memory": 1048576}}}]}}`
 
 func TestAmountsAreExactAndRoundedUp(t *testing.T) {
-	pod := decode(t, busyPod)
+	pod := fragmenttest.Decode(t, busyPod)
 	for source, want := range map[string]any{
 		"scale('1', 0.2)":             "200m",
 		"scale('1000m', 0.1)":         "100m",
@@ -77,7 +74,7 @@ func TestAmountsAreExactAndRoundedUp(t *testing.T) {
 }
 
 func TestWhatIsNoAmountSaysWhatIsWanted(t *testing.T) {
-	pod := decode(t, `{"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "many"}}}]}}`)
+	pod := fragmenttest.Decode(t, `{"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "many"}}}]}}`)
 	for source, want := range map[string]string{
 		"scale('lots', 0.5)":    `scale: must be an amount such as '500m' or '64Mi'; got "lots"`,
 		"scale([1], 0.5)":       "scale: must be an amount such as '500m' or '64Mi'; got a value of the type list",
@@ -149,7 +146,7 @@ func TestRequestsAreAsTheSchedulerCountsThem(t *testing.T) {
 		} {
 			for _, name := range []corev1.ResourceName{"cpu", "memory"} {
 				wanted := want[name]
-				got, err := evaluate(t, fmt.Sprintf("%s(pod, '%s')", function, name), decode(t, string(text)))
+				got, err := evaluate(t, fmt.Sprintf("%s(pod, '%s')", function, name), fragmenttest.Decode(t, string(text)))
 				if err != nil || got != wanted.String() {
 					rt.Fatalf("%s of %s: %v, %v; want %s, in %s", function, name, got, err, wanted.String(), text)
 				}
@@ -177,6 +174,62 @@ func TestFunctionsCostWhatTheyGoOver(t *testing.T) {
 		expensive, ok := err.(*expression.Error)
 		if !ok || !expensive.TooExpensive {
 			t.Errorf("%s: %v; want the bound on costs", source, err)
+		}
+	}
+}
+
+var here = expression.Place{At: (*manifest.Path)(nil).Field("x"), Line: 7}
+
+// environment returns an environment with one parameter, and the mistakes that it gathers.
+func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
+	t.Helper()
+	var problems []expression.Error
+	env, err := expression.NewEnvironment(expression.Template{
+		Patterns:   &param.Patterns{},
+		Parameters: []v1alpha1.Parameter{{Name: "size", Type: v1alpha1.Integer}},
+		Problem: func(at expression.Place, message string) {
+			problems = append(problems, expression.Error{Place: at, Message: message})
+		},
+		Warn: func(_ expression.Place, message string) { t.Errorf("warned: %s", message) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return env, &problems
+}
+
+// over is a context that is found to have ended only after an evaluation has begun.
+type over struct {
+	context.Context
+	done  chan struct{}
+	asked int
+}
+
+func (o *over) Done() <-chan struct{} { return o.done }
+
+func (o *over) Err() error {
+	if o.asked++; o.asked == 1 {
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+func TestAnEvaluationOverALongListEndsWithItsContext(t *testing.T) {
+	env, problems := environment(t)
+	e := env.Compile("dyn(pod).items.map(i, dyn(pod).items.map(j, i + j).size()).size() > 0", here)
+	if len(*problems) > 0 {
+		t.Fatal(*problems)
+	}
+	items := make([]any, 150)
+	for i := range items {
+		items[i] = json.Number("1")
+	}
+	ctx := &over{Context: t.Context(), done: make(chan struct{})}
+	close(ctx.done)
+	r := env.Names().Run(ctx, &expression.Budget{}, map[string]any{"items": items}, map[string]any{}, map[string]any{})
+	for range 2 { // a run that has ended stays so
+		if _, err := e.Condition(r.Scope()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("the evaluation gives %v", err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -33,25 +34,6 @@ func TestATextThatIsNoManifestIsToldWithItsLineInTheFile(t *testing.T) {
 	}
 }
 
-func TestPlaceIsThePathAndTheNearestLine(t *testing.T) {
-	d := Document{Manifest: []byte("a:\n- b.c: 1\n  d: 2\n"), Line: 5}
-	for _, c := range []struct {
-		steps []any
-		at    string
-		line  int
-	}{
-		{nil, "", 5},
-		{[]any{"a"}, "a", 5},
-		{[]any{"a", 0, "b.c"}, `a[0]["b.c"]`, 6},
-		{[]any{"a", 0, "d"}, "a[0].d", 7},
-		{[]any{"a", 0, "none", "x"}, "a[0].none.x", 6},
-	} {
-		if at, line := Place(d, c.steps...); at != c.at || line != c.line {
-			t.Errorf("%v: %s on line %d", c.steps, at, line)
-		}
-	}
-}
-
 // Which of two such keys counts would be chance.
 func TestTwoKeysThatAreTheSameAsTextAreRefused(t *testing.T) {
 	for in, good := range map[string]bool{
@@ -61,5 +43,17 @@ func TestTwoKeysThatAreTheSameAsTextAreRefused(t *testing.T) {
 		if _, err := Read([]byte(in), NewSource([]byte(in), 1)); (err == nil) != good || err != nil && !strings.Contains(err.Error(), "the same once they are text") {
 			t.Errorf("%q: error %v", in, err)
 		}
+	}
+}
+
+func TestAFileIsSplitIntoItsManifests(t *testing.T) {
+	docs := Documents([]byte("# only a comment\n---\na: 1\n--- # second\nb: |\n  text\n  ---- no start\n\n---\n\n--- {c: 1}\n...\n"))
+	var got []string
+	for _, d := range docs {
+		got = append(got, fmt.Sprintf("%d:%s", d.Line, strings.ReplaceAll(string(d.Manifest), "\n", "|")))
+	}
+	want := []string{"2:---|a: 1|", "4:--- # second|b: ||  text|  ---- no start||", "11:--- {c: 1}|...|"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

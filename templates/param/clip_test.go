@@ -43,14 +43,6 @@ func TestTheRefusalOfJSONShowsThePlaceOfTheMistake(t *testing.T) {
 	}
 }
 
-func TestTheRefusalOfAnItemShowsThePlaceOfTheMistakeInIt(t *testing.T) {
-	list := setOf(t, v1alpha1.Parameter{Type: v1alpha1.List, Items: &v1alpha1.Items{Type: v1alpha1.JSON}})
-	_, err := list.Resolve(Annotations{Pod: map[string]string{"t.pillion.dev/p": "1, [2"}})
-	if want := `each item of the list must be JSON: unexpected end of JSON input; got "[2>>>"`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v, want %s", err, want)
-	}
-}
-
 func TestALongValueOfAnyTypeIsClippedInItsRefusal(t *testing.T) {
 	one := int64(1)
 	long := strings.Repeat("ä", 100_000)

@@ -96,7 +96,7 @@ func FuzzParameterValue(f *testing.F) {
 	declared := set.Declarations()
 	for i := range declared {
 		for _, seed := range []string{"", " ", "a", "b c", "abc-d", "1", "-0", "65536", "1e3", "1.50", "true", "64Mi", "0.5Gi", "1e99", "30s", "1h1m", "-1h", "nginx:1", "a.b:80/c@sha256:" + strings.Repeat("a", 64),
-			`{"a": [1.10, null]}`, `{"a": 1,}`, `"\ud800"`, "1,2", "a, b,,c", "1 2", "\x00", "é\u2028", "[[[[[["} {
+			`{"a": [1.10, null]}`, `{"a": 1,}`, `"\ud800"`, "1,2", "a, b,,c", "1 2", "\x00", "\x1b[31m\n\u202e", "é\u2028", "[[[[[["} {
 			f.Add(uint8(i), seed, seed)
 		}
 	}
@@ -158,7 +158,7 @@ func printable(t *testing.T, err error) {
 		t.Fatalf("error %T %v", err, err)
 	}
 	text := err.Error()
-	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > 2000 || strings.ContainsFunc(text, unicode.IsControl) {
+	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > 2000 || strings.ContainsFunc(text, unicode.IsControl) || strings.ContainsRune(text, '\u202e') {
 		t.Fatalf("%q is not fit to print", text)
 	}
 }

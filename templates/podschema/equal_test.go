@@ -2,62 +2,22 @@ package podschema
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/pillion-dev/pillion/internal/tabletest"
+	"sigs.k8s.io/yaml"
 )
 
 func TestEqualityIsTheAPIs(t *testing.T) {
-	for _, c := range []struct {
-		path, a, b string
-		want       bool
-	}{
-		{"spec.containers[].resources.limits", "{a: 1000m}", "{a: 1}", true},
-		{"spec.containers[].resources.limits", "{a: 64Mi}", "{a: 67108864}", true},
-		{"spec.containers[].resources.limits", "{a: 0.5}", "{a: 500m}", true},
-		{"spec.containers[].resources.limits", "{a: '1e3'}", "{a: 1k}", true},
-		{"spec.containers[].resources.limits", "{a: 1}", "{a: 1001m}", false},
-		{"spec.containers[].resources.limits", "{a: x}", "{a: x}", true},
-		{"spec.containers[].resources", "{limits: {a: 1}}", "{limits: {a: 1}, requests: {a: '1'}}", true},
-		{"spec.containers[].resources", "{limits: {a: 1}}", "{limits: {a: 1}, requests: {a: 2}}", false},
-		{"spec.volumes[].emptyDir", "{sizeLimit: 1Gi}", "{sizeLimit: 1024Mi}", true},
-		{"spec.volumes[]", "{name: a}", "{name: a, emptyDir: {}}", true},
-		{"spec.volumes[]", "{name: a, hostPath: {path: /}}", "{name: a, hostPath: {path: /, type: ''}}", true},
-		{"spec.volumes[]", "{name: a, hostPath: {path: /}}", "{name: a, emptyDir: {}}", false},
-		{"spec.volumes[]", "{name: a, image: {reference: 'x:latest', pullPolicy: Always}}", "{name: a, image: {reference: 'x:latest'}}", true},
-		{"spec.containers[]", "{name: a, image: x}", "{name: a, image: x, imagePullPolicy: Always, terminationMessagePath: /dev/termination-log, terminationMessagePolicy: File, resources: {}}", true},
-		{"spec.containers[]", "{name: a, image: 'h:80/x'}", "{name: a, image: 'h:80/x', imagePullPolicy: Always}", true},
-		{"spec.containers[]", "{name: a, image: 'x:1'}", "{name: a, image: 'x:1', imagePullPolicy: IfNotPresent, env: [], ports: null, stdin: false}", true},
-		{"spec.containers[]", "{name: a, image: 'x@sha256:0'}", "{name: a, image: 'x@sha256:0', imagePullPolicy: IfNotPresent}", true},
-		{"spec.containers[]", "{name: a, image: 'x:latest@sha256:0'}", "{name: a, image: 'x:latest@sha256:0', imagePullPolicy: Always}", true},
-		{"spec.containers[]", "{name: a, image: 'x:1'}", "{name: a, image: 'x:1', imagePullPolicy: Always}", false},
-		{"spec.containers[].livenessProbe", "{httpGet: {port: 80}}", "{httpGet: {port: 80, path: /, scheme: HTTP}, timeoutSeconds: 1, periodSeconds: 10, successThreshold: 1, failureThreshold: 3}", true},
-		{"spec.containers[].livenessProbe", "{httpGet: {port: 80}}", "{httpGet: {port: '80'}}", false},
-		{"spec.containers[].livenessProbe.httpGet.port", "80", "'80'", false},
-		{"spec.containers[].ports[]", "{containerPort: 80}", "{containerPort: 80, protocol: TCP, hostPort: 0}", true},
-		{"spec.containers[].env[]", "{name: A, value: ''}", "{name: A}", true},
-		{"spec.containers[].env[]", "{name: A, valueFrom: {fieldRef: {fieldPath: x}}}", "{name: A, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: x}}}", true},
-		{"spec.containers[].securityContext", "{privileged: false}", "{}", false},
-		{"spec.containers[].securityContext.capabilities", "{drop: [A, B]}", "{drop: [B, A]}", true},
-		{"spec.containers[].args", "[a, b]", "[b, a]", false},
-		{"spec.containers[].args", "['1']", "[1]", false},
-		{"metadata.labels", "{a: ''}", "{}", false},
-		{"spec.terminationGracePeriodSeconds", "30", "30.0", true},
-		{"spec.volumes[].ephemeral.volumeClaimTemplate.spec", "{storageClassName: ''}", "{}", false},
-	} {
-		got := Equal(At(c.path), parse(t, "v: "+c.a)["v"], parse(t, "v: "+c.b)["v"])
-		if got != c.want {
-			t.Errorf("%s: %s and %s equal: %v", c.path, c.a, c.b, got)
-		}
-	}
-}
-
-func TestNumbersHaveOneCanonicalSpelling(t *testing.T) {
-	for in, want := range map[string]string{
-		"80": "80", "80.0": "80", "8e1": "80", "8.0E+1": "80", "800e-1": "80", "-0": "0", "0.000": "0", "0e99999": "0", "1.5": "15e-1", "150e-2": "15e-1",
-		"-1.50": "-15e-1", "12345678901234567890": "12345678901234567890", "1e400": "1e400", "10e399": "1e400", "1e99999999999": "1e99999999999", "x": "x",
-	} {
-		if got := canonicalNumber(in); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
+	for _, row := range tabletest.Rows(t, "testdata/equal.txt") {
+		a, b, _ := strings.Cut(row.Input, "\n")
+		if got := Equal(At(row.Name), parse(t, "v: "+a)["v"], parse(t, "v: "+b)["v"]); got != (row.Want() == "equal") {
+			t.Errorf("%s: %s and %s equal: %v", row.Name, a, b, got)
 		}
 	}
 }
@@ -97,4 +57,89 @@ func TestEveryPathOfTheTablesLeadsToATypeOfItsOwn(t *testing.T) {
 	if gathered != len(Gathered) || unions != len(unionPaths) || defaults != len(fixed)+len(derived) {
 		t.Fatalf("two paths lead to one type: %d gather, %d unions, %d defaults", gathered, unions, defaults)
 	}
+}
+
+// parse reads YAML as a pod is decoded: numbers stay exact.
+func parse(t testing.TB, text string) map[string]any {
+	t.Helper()
+	b, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("reading %s: %v", text, err)
+	}
+	return decode(t, b)
+}
+
+func decode(t testing.TB, b []byte) map[string]any {
+	t.Helper()
+	v, err := DecodeObject(b)
+	if err != nil {
+		t.Fatalf("decoding %s: %v", b, err)
+	}
+	return v
+}
+
+func text(v any) string { return string(Encode(v)) }
+
+// refusedIn returns the scalars of a pod that their types refuse, by their fields.
+func refusedIn(t *Type, v any, field string) map[string]error {
+	all := map[string]error{}
+	switch v := v.(type) {
+	case map[string]any:
+		for key := range v {
+			maps.Copy(all, refusedIn(t.Child(key), v[key], field+"."+key))
+		}
+	case []any:
+		for i := range v {
+			maps.Copy(all, refusedIn(t.Elem(), v[i], fmt.Sprintf("%s[%d]", field, i)))
+		}
+	default:
+		if err := t.Validate(v); err != nil {
+			all[field] = err
+		}
+	}
+	return all
+}
+
+func TestTheSchemaRefusesScalarsThatTheAPIDoesNotTake(t *testing.T) {
+	data, err := os.ReadFile("testdata/scalars.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Field           string
+		Spec, Container map[string]any
+	}
+	if err := yaml.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	item, untried := regexp.MustCompile(`\[\d+\]`), map[*Type]string{}
+	for path := range numberPaths {
+		untried[At(path)] = path
+	}
+	for _, c := range cases {
+		container := map[string]any{"name": "app", "image": "a:1"}
+		maps.Copy(container, c.Container)
+		spec := map[string]any{"containers": []any{container}}
+		maps.Copy(spec, c.Spec)
+		pod := decode(t, encoded(t, map[string]any{"spec": spec}))
+		refused := refusedIn(Pod(), pod, "")
+		if len(refused) != 1 || refused["."+c.Field] == nil {
+			t.Errorf("%s: %v", c.Field, refused)
+		}
+		if path := item.ReplaceAllString(c.Field, "[]"); !strings.Contains(path, ".limits.") {
+			delete(untried, At(path))
+		}
+	}
+	for _, path := range untried {
+		t.Errorf("no pod breaks %s", path)
+	}
+}
+
+func encoded(t *testing.T, v any) []byte {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"bytes"
+	_ "embed"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,47 +80,9 @@ func TestTemplatesThatCompileAreValid(t *testing.T) {
 }
 
 // whole has every directive, and expressions in the place of values of each type.
-const whole = `
-apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: whole}
-spec:
-  match: {podSelector: {matchExpressions: [{key: app, operator: Exists}]}}
-  matchConditions: [{name: a, expression: "true"}]
-  parameters:
-  - {name: port, type: integer, default: 80, minimum: "1"}
-  - {name: extra, type: list, items: string, default: a}
-  - {name: level, type: list, items: {type: string, enum: [a]}, default: a}
-  - {name: open, type: boolean, default: true, setBy: []}
-  inject:
-    metadata:
-      labels: {"${params.open}.example.com/x": "y", $if: "params.open"}
-      annotations: {ports: {$append: ",", value: "${params.port}"}}
-    spec:
-      hostNetwork: "${params.open}"
-      terminationGracePeriodSeconds: {$onConflict: KeepPod, value: "${params.port}"}
-      securityContext: {$unset: [runAsUser], runAsNonRoot: true}
-      nodeSelector: {$patch: delete}
-      tolerations: [{$patch: replace}, {$for: "x in params.extra", key: "${x}", operator: Exists}]
-      initContainers:
-      - name: side
-        $position: {before: other}
-        image: a:1
-        restartPolicy: Always
-        args: [--a, "${params.extra}"]
-        ports: [{containerPort: "${params.port}"}]
-        resources: {limits: {memory: 64Mi, cpu: 1}}
-        livenessProbe: {httpGet: {port: http, path: /}}
-      containers:
-      - $each: App
-        $if: container.name != 'x'
-        env:
-        - {name: A, value: "1"}
-        - {name: LD, $prepend: ":", value: /lib}
-        volumeMounts: [{name: a, mountPath: /a}]
-      volumes:
-      - {name: a, emptyDir: {}}
-`
+//
+//go:embed testdata/whole.yaml
+var whole string
 
 // What a manifest may write in place of leaving a field out, and directives in rarer places.
 func TestRareFormsThatCompileAreValid(t *testing.T) {

@@ -49,7 +49,7 @@ modules:
 	  cd ../etcd && go list -deps .; cd ../../helm/v3 && go list -deps helm.sh/helm/v3/cmd/helm) >/dev/null 2>&1 </dev/null &
 
 tally:
-	@$(E2E) ../.ci/compile 'the reporter of tests' ../.cache/tally ./cmd/tally
+	@cd .ci/tools/tests && ../../compile 'the reporter of tests' ../../../.cache/tools/ tool
 
 # Fourteen stories, a file each: what would be missed first if it broke. They are told on one control
 # plane, and all other end-to-end tests by make verify.
@@ -74,13 +74,13 @@ E2E_TESTS := . -count=1 -timeout=30m
 # are about how soon something happens.
 test: modules format ground tally ## unit and property tests, and fourteen stories on a Kubernetes of its own; the last line counts
 	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE))
-	@.cache/tally 'unit and property tests' . ./... \
+	@.ci/tally 'unit and property tests' . ./... \
 	  -- 'the importers, the function and the site' tools ./... \
 	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
 
 verify: ground tally static vulnerabilities workflows same-bytes platforms ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
 	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
-	@.cache/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
+	@.ci/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the importers, the function and the site with the race detector' CGO_ENABLED=1 tools -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./faults/... ./ground/... ./measure/... ./readme/... ./registry/... ./rotation/... ./soak/... \
 	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
@@ -95,7 +95,7 @@ check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 
 older: ground tally released ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
 	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
-	.cache/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
+	.ci/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
 
 image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
 	@$(GROUND_COMMAND) image bin/pillion-image.tar

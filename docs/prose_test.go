@@ -12,10 +12,14 @@ import (
 )
 
 const (
-	mostWords      = 25  // of a sentence; a span of code is one word
-	mostCellWords  = 30  // of a cell of a table
-	mostSentences  = 5   // of a paragraph, or of an item of a list
-	mostCharacters = 200 // of a line outside of tables and code
+	mostWords          = 25    // of a sentence; a span of code is one word
+	mostCellWords      = 30    // of a cell of a table
+	mostSentences      = 5     // of a paragraph, or of an item of a list
+	mostCharacters     = 200   // of a line outside of tables and code
+	mostPageWords      = 900   // of a page: it has one job
+	mostReadmeWords    = 700   // of the README
+	mostWordsOfAll     = 25000 // of all pages outside of docs/reference
+	mostGeneratedWords = 12000 // of all pages that are made of the code
 )
 
 // phrases are words of ours, and forms that a reader has to read twice.
@@ -88,21 +92,55 @@ func findings(page string) []string {
 
 // Every page has short sentences, paragraphs, cells and lines, and none of the phrases that readers stumble over.
 func TestThePagesAreWrittenInPlainEnglish(t *testing.T) {
-	pages := []string{"../README.md"}
-	for _, pattern := range []string{"*.md", "*/*.md"} {
+	for path, page := range pagesOf(t) {
+		for _, f := range findings(page) {
+			t.Errorf("%s: %s", path, f)
+		}
+	}
+}
+
+// pagesOf returns the README and all pages, by their paths.
+func pagesOf(t *testing.T) map[string]string {
+	t.Helper()
+	paths := []string{"../README.md"}
+	for _, pattern := range []string{"*.md", "*/*.md", "*/*/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pages = append(pages, found...)
+		paths = append(paths, found...)
 	}
-	for _, path := range pages {
+	pages := map[string]string{}
+	for _, path := range paths {
 		page, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range findings(string(page)) {
-			t.Errorf("%s: %s", path, f)
+		pages[path] = string(page)
+	}
+	return pages
+}
+
+// A page is read in one go, and an admin reads a few of them before an installation.
+func TestThePagesAreShort(t *testing.T) {
+	outside, generated := 0, 0
+	for path, page := range pagesOf(t) {
+		n, most := len(word.FindAllString(page, -1)), mostPageWords
+		if path == "../README.md" {
+			most = mostReadmeWords
 		}
+		if n > most {
+			t.Errorf("%s has %d words, leave at most %d, or make two pages", path, n, most)
+		}
+		if !strings.HasPrefix(path, "reference/") {
+			outside += n
+		}
+		if strings.HasPrefix(page, "<!-- Generated") {
+			generated += n
+		}
+	}
+	if outside > mostWordsOfAll || generated > mostGeneratedWords {
+		t.Errorf("the pages outside of reference have %d words, and the generated ones %d; leave at most %d and %d",
+			outside, generated, mostWordsOfAll, mostGeneratedWords)
 	}
 }

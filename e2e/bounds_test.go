@@ -110,7 +110,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	n := newNamespace(t, asking("fluent-bit"), nil)
 	injects(t, n, "fluent-bit")
 	busy := newNamespace(t, asking("environment,fluent-bit,oauth2-proxy"), nil)
-	small, config := reviewIn(n.name, ""), r.tls
+	small, config := reviewIn(n.name, ""), r.Transport.TLSClientConfig
 	unfinished := func(n int) string {
 		return fmt.Sprintf("POST /mutate/requested HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", n+1, strings.Repeat(" ", n))
 	}
@@ -145,19 +145,12 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 		said := map[int]int{}
 		many(clients, func(int) {
 			for ctx.Err() == nil {
-				request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.Replace(r.url, "/mutate/requested", path, 1)+"?timeout=30s", strings.NewReader(body()))
-				if err != nil {
-					return
-				}
-				request.Header.Set("Content-Type", "application/json")
-				answer, err := r.client.Do(request)
+				status, _, err := r.Post(ctx, path, 30*time.Second, strings.NewReader(body()))
 				if err != nil {
 					continue
 				}
-				_, _ = io.Copy(io.Discard, answer.Body)
-				_ = answer.Body.Close()
 				mu.Lock()
-				said[answer.StatusCode]++
+				said[status]++
 				mu.Unlock()
 			}
 		})
@@ -220,7 +213,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 	long := func(n int) string {
 		return strings.Replace(reviewIn(theirs.name, ""), `"metadata":{`, `"metadata":{"annotations":{"text":"`+strings.Repeat("a", n)+`"},`, 1)
 	}
-	if status, answer := r.post(t, strings.NewReader(long(300))); status != 200 || !strings.Contains(answer, "the expressions of all templates of the pod together cost more than") {
+	if status, answer := review(t, r, long(300)); status != 200 || !strings.Contains(answer, "the expressions of all templates of the pod together cost more than") {
 		t.Fatalf("the worst templates are not evaluated until they cost what they may: %d %.300s", status, answer)
 	}
 	attacks = append(attacks,
@@ -252,10 +245,10 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 			began := time.Now()
 			for {
 				start := time.Now()
-				status, answer := r.post(t, strings.NewReader(small))
+				status, answer := review(t, r, small)
 				for ; status == http.StatusServiceUnavailable && time.Since(start) < 10*time.Second; retried++ {
 					time.Sleep(20 * time.Millisecond) // sooner than an API server, which waits a second
-					status, answer = r.post(t, strings.NewReader(small))
+					status, answer = review(t, r, small)
 				}
 				if status != 200 || !strings.Contains(answer, `"patch"`) {
 					t.Errorf("a small review is answered with %d %.300s", status, answer)
@@ -284,7 +277,7 @@ func TestNoLoadTakesTheProcessPastItsMemory(t *testing.T) {
 func TestTheWebhookSpeaksHTTP1Only(t *testing.T) {
 	t.Parallel()
 	replica := shared.Replicas(ground.Namespace)[0]
-	config := newReviewer(t, replica).tls
+	config := newReviewer(t, replica).Transport.TLSClientConfig
 	config.NextProtos = []string{"h2", "http/1.1"}
 	conn, err := tls.Dial("tcp", replica.Serve.String(), config)
 	expectNoError(t, err)

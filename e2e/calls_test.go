@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,10 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	nodev1 "k8s.io/api/node/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -139,53 +135,5 @@ func TestPillionIsCalledOnceForFieldsThatTheAPIServerCompletes(t *testing.T) {
 	}
 	if got := len(stored.Spec.Tolerations); got != 3 {
 		t.Errorf("the pod has %d tolerations, want the template's one and the API server's two:\n%s", got, pretty(stored.Spec.Tolerations))
-	}
-}
-
-// docs/concepts/merge.md says where the API server adds what only it can know, and calls again.
-func TestPillionIsCalledAgainWhereTheAPIServerAddsWhatItReadsElsewhere(t *testing.T) {
-	t.Parallel()
-	for title, test := range map[string]struct {
-		spec string
-		// prepare makes what the API server reads.
-		prepare func(t *testing.T, n *namespace) error
-		added   func(pod *corev1.Pod, sidecar *corev1.Container) bool
-	}{
-		"a limit range": {"", func(t *testing.T, n *namespace) error {
-			limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
-				Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
-			}}}}
-			_, err := client.CoreV1().LimitRanges(n.name).Create(t.Context(), limits, metav1.CreateOptions{})
-			return err
-		}, func(_ *corev1.Pod, sidecar *corev1.Container) bool {
-			return sidecar.Resources.Limits.Memory().String() == "64Mi"
-		}},
-		"a priority class": {", priorityClassName: business-critical", func(t *testing.T, _ *namespace) error {
-			class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "business-critical"}, Value: 1000}
-			_, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{})
-			return err
-		}, func(pod *corev1.Pod, _ *corev1.Container) bool {
-			return pod.Spec.Priority != nil && *pod.Spec.Priority == 1000
-		}},
-		"a runtime class": {", runtimeClassName: e2e-called-again", func(t *testing.T, _ *namespace) error {
-			class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "e2e-called-again"}, Handler: "x", Overhead: &nodev1.Overhead{PodFixed: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m")}}}
-			_, err := client.NodeV1().RuntimeClasses().Create(t.Context(), class, metav1.CreateOptions{})
-			t.Cleanup(func() {
-				_ = client.NodeV1().RuntimeClasses().Delete(context.Background(), class.Name, metav1.DeleteOptions{})
-			})
-			return err
-		}, func(pod *corev1.Pod, _ *corev1.Container) bool { return pod.Spec.Overhead.Cpu().String() == "1m" }},
-		"another service account": {", serviceAccountName: robot", func(t *testing.T, n *namespace) error {
-			_, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}}, metav1.CreateOptions{})
-			return err
-		}, func(_ *corev1.Pod, sidecar *corev1.Container) bool { return mountsToken(*sidecar) }},
-	} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			name, n := newTemplateFor(t, test.spec, test.prepare)
-			if stored := wantCalls(t, n, newReplica(), 2); !test.added(stored, sidecar(stored, name)) {
-				t.Errorf("the API server adds nothing, so that this test shows nothing:\n%s", pretty(stored.Spec))
-			}
-		})
 	}
 }

@@ -111,13 +111,14 @@ func (g *certsGround) bundle(ctx context.Context) ([]byte, error) {
 }
 
 // bundleOf is the caBundle that all entries of both configurations of that name have, an error if one
-// has another one, or none.
+// has another one, or none. The empty line of a bundle's first text does not count.
 func bundleOf(ctx context.Context, client kubernetes.Interface, name string) (bundle []byte, err error) {
 	err = eachEntry(ctx, client, name, false, func(entry string, c *admissionregistrationv1.WebhookClientConfig) error {
+		text := append(bytes.TrimSpace(c.CABundle), '\n')
 		if bundle == nil {
-			bundle = c.CABundle
+			bundle = text
 		}
-		if len(bundle) == 0 || !bytes.Equal(bundle, c.CABundle) {
+		if len(c.CABundle) == 0 || !bytes.Equal(bundle, text) {
 			return fmt.Errorf("entry %s has the caBundle %q, another one %q", entry, c.CABundle, bundle)
 		}
 		return nil

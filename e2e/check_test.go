@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
-	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
 // checked is what `pillion check -o json` says.
@@ -119,14 +118,6 @@ func does(t *testing.T, command string) {
 	if err != nil {
 		t.Errorf("%s: %v\n%s", command, err, out)
 	}
-}
-
-// foreignWebhook registers another program's webhook for the pods of a namespace.
-func foreignWebhook(t *testing.T, name string, policy registrationv1.FailurePolicyType, namespace string) {
-	t.Helper()
-	w := measure.PodWebhook("foreign.example.com", registrationv1.WebhookClientConfig{URL: new("https://foreign.example.com/")}, namespace, registrationv1.NeverReinvocationPolicy)
-	w.FailurePolicy = &policy
-	registers(t, name, w)
 }
 
 // Each damage is found by its check, and its remedy mends it. Damages of the release itself are in

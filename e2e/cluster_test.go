@@ -238,33 +238,6 @@ type manifest struct {
 	spec string // YAML, not indented; NAME stands for the name
 }
 
-// sidecarSpec is a template with one native sidecar and two parameters.
-const sidecarSpec = `
-parameters:
-- {name: logLevel, type: string, enum: [error, info, debug], default: info}
-- {name: memory, type: quantity, default: 64Mi, maximum: 128Mi}
-inject:
-  metadata:
-    labels: {example.com/with: NAME}
-  spec:
-    initContainers:
-    - name: NAME
-      $position: First
-      restartPolicy: Always
-      image: registry.example.com/NAME:1
-      env:
-      - {name: LOG_LEVEL, value: "${params.logLevel}"}
-      resources: {limits: {memory: "${params.memory}"}}
-      volumeMounts: [{name: NAME, mountPath: /data}]
-    containers:
-    - $each: App
-      env:
-      - {name: SHARED, value: /data}
-      volumeMounts: [{name: NAME, mountPath: /data}]
-    volumes:
-    - {name: NAME, emptyDir: {}}
-`
-
 func (m manifest) yaml() string {
 	return "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + m.name + "}\nspec:" +
 		strings.ReplaceAll(strings.ReplaceAll(strings.TrimRight(m.spec, "\n"), "\n", "\n  "), "NAME", m.name) + "\n"

@@ -19,51 +19,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/workload"
 )
 
-// looking is a sidecar that tells all that controllers add to a pod, and that is there only
-// for pods with a controller. TEAM is the label of the namespace that gets it.
-const looking = `
-match: {namespaceSelector: {matchLabels: {team: TEAM}}}
-matchConditions:
-- {name: has-a-controller, expression: "pod.metadata.?ownerReferences.orValue([]).exists(o, o.controller)"}
-inject:
-  metadata: {annotations: {example.com/owner: "${pod.metadata.?ownerReferences[0].kind.orValue('-')}"}}
-  spec:
-    volumes: [{name: looked, emptyDir: {}}]
-    tolerations: [{key: looked, operator: Exists}]
-    initContainers:
-    - name: look
-      restartPolicy: Always
-      image: registry.example.com/look:1
-      env:
-      - {name: CALLED, value: "${pod.metadata.?name.orValue('-')} ${pod.metadata.?generateName.orValue('-')} ${pod.metadata.?namespace.orValue('-')}"}
-      - {name: OWNERS, value: "${toJson(pod.metadata.?ownerReferences.orValue([]))}"}
-      - {name: LABELS, value: "${toJson(pod.metadata.?labels.orValue({}))}"}
-      - {name: FINALIZERS, value: "${toJson(pod.metadata.?finalizers.orValue([]))}"}
-      - {name: HOST, value: "${pod.spec.?hostname.orValue('-')}.${pod.spec.?subdomain.orValue('-')}"}
-      - {name: CLAIMS, value: "${toJson(pod.spec.?volumes.orValue([]).filter(v, has(v.persistentVolumeClaim)))}"}
-      - {name: TOLERATIONS, value: "${toJson(pod.spec.?tolerations.orValue([]).filter(t, !has(t.tolerationSeconds)))}"}
-      - {name: TERMS, value: "${toJson(pod.spec.?affinity.?nodeAffinity.orValue({}))}"}
-    containers:
-    - $each: App
-      volumeMounts: [{name: looked, mountPath: /looked}]`
-
-// selecting is injected into what a selector finds by a label of the controller.
-const selecting = `
-match: {namespaceSelector: {matchLabels: {team: TEAM}}, podSelector: {matchExpressions: [{key: apps.kubernetes.io/pod-index, operator: Exists}]}}
-inject: {metadata: {annotations: {example.com/index: "${pod.metadata.?labels[?'apps.kubernetes.io/pod-index'].orValue('-')}"}}}`
-
-const createdWorkloads = `
-{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: CONTAINERS}}}
----
-{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: dbs, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {containers: [{name: app, image: "a:1", volumeMounts: [{name: data, mountPath: /data}]}]}}, volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}
----
-{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: agent}, spec: {selector: {matchLabels: {app: agent}}, template: {metadata: {labels: {app: agent}}, spec: {nodeSelector: {e2e: NODE}, containers: [{name: app, image: "a:1"}]}}}}
----
-{apiVersion: batch/v1, kind: Job, metadata: {name: work}, spec: {completionMode: Indexed, completions: 1, template: {spec: {restartPolicy: Never, containers: [{name: app, image: "a:1"}]}}}}
----
-{apiVersion: batch/v1, kind: CronJob, metadata: {name: nightly}, spec: {schedule: "* * * * *", concurrencyPolicy: Forbid, jobTemplate: {spec: {template: {metadata: {labels: {app: nightly}}, spec: {restartPolicy: Never, containers: [{name: app, image: "a:1"}]}}}}}}
-`
-
 // What the command line says of a workload's pods is what the real controllers, the real API
 // server and the real Pillion make of them.
 func TestThePodsOfWorkloadsAreAsTheCommandLineForetells(t *testing.T) {

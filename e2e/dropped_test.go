@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
@@ -64,17 +63,6 @@ func TestAnUpgradeThatDropsATemplateThatNamespacesNameIsRefusedAndChangesNothing
 	})
 }
 
-// Nothing names it, so it goes, and comes back.
-func TestAnUpgradeDropsATemplateThatNobodyUses(t *testing.T) {
-	backToInstalled(t)
-	must(t, "", "helm", upgradeOf(append(installed, "--set", "templates.unused.inject.metadata.labels.a=b")...)...)
-	must(t, "", "kubectl", "get", "sct", "unused")
-	must(t, "", "helm", upgradeOf(installed...)...)
-	if _, _, err := run(t, "", "kubectl", "get", "sct", "unused"); err == nil {
-		t.Error("the template is still there")
-	}
-}
-
 // An upgrade changes nothing of what was suspended by hand.
 func TestASuspensionByHandOutlivesAnUpgrade(t *testing.T) {
 	t.Cleanup(func() {
@@ -124,29 +112,6 @@ func TestAMisspeltFieldIsRefusedWithTheNearestName(t *testing.T) {
 	}
 	if _, stderr, err := run(t, strings.Replace(m.yaml(), "spec:", "spec:\n  oder: 1", 1), "kubectl", "create", "--validate=false", "-f", "-"); err == nil || !strings.Contains(stderr, "oder: unknown field; did you mean order?") {
 		t.Errorf("a field of the spec: %v\n%s", err, stderr)
-	}
-}
-
-func TestTheLibraryIsObjectsOfTheReleaseWithEveryColumn(t *testing.T) {
-	t.Parallel()
-	eventually(t, soon, func() error {
-		rows := map[string][]string{}
-		for line := range strings.Lines(must(t, "", "kubectl", "get", "sct", "-o", "wide", "--no-headers", "-l", "app.kubernetes.io/managed-by=Helm")) {
-			fields := strings.Fields(line)
-			rows[fields[0]] = fields
-		}
-		for _, name := range charts.Names() {
-			if row := rows[name]; len(row) < 8 || row[1] != "True" || row[2] != "false" || len(row[4]) != 16 || row[6] != "Compiled" {
-				return fmt.Errorf("kubectl get sct -o wide says of %s: %q", name, row)
-			}
-		}
-		return nil
-	})
-	if header := strings.Join(strings.Fields(must(t, "", "kubectl", "get", "sct", "fluent-bit", "-o", "wide")), " "); !strings.HasPrefix(header, "NAME READY DEFAULT REQUIRED SUSPENDED ORDER HASH AGE CANARY OF PERCENT REASON DESCRIPTION ") {
-		t.Errorf("the columns are %q", header)
-	}
-	if got := must(t, "", "kubectl", "get", "sct", "debug-toolbox", "-o", `jsonpath={.spec.parameters[?(@.name=="image")].default}`); got != mirrored {
-		t.Errorf("the default of the values is not in the object: %q", got)
 	}
 }
 

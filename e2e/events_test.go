@@ -37,25 +37,6 @@ func (n *namespace) waitEvent(t *testing.T, kind, reason, note string) {
 	})
 }
 
-// A Job that a sidecar keeps from finishing has an event, once, with the template: nothing fails, and no
-// controller shows the warnings of kubectl apply.
-func TestAJobThatASidecarKeepsFromFinishingHasAnEvent(t *testing.T) {
-	t.Parallel()
-	ordinary := served(t, "\ninject: {spec: {containers: [{name: NAME, image: registry.example.com/proxy}]}}")
-	n := newNamespace(t, asking(ordinary.name), nil)
-	job := `{apiVersion: batch/v1, kind: Job, metadata: {name: report}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: nginx}]}}}}`
-	says := "template " + ordinary.name + ": the Job finishes only when the container " + ordinary.name + " ends, too"
-	wantWarnings(t, n.applyDry(t, job), "pods of Job report: JobNeverFinishes: "+says)
-	must(t, job, "kubectl", "-n", n.name, "apply", "-f", "-")
-	eventually(t, soon, func() error {
-		all := n.pillionsEvents(t)
-		if len(all) != 1 || all[0].Regarding.Kind != "Job" || all[0].Reason != "JobNeverFinishes" || all[0].Type != "Warning" || !strings.Contains(all[0].Note, says) || !strings.Contains(all[0].Note, "kubectl pillion explain -n "+n.name) {
-			return fmt.Errorf("want one event on the Job:\n%s", pretty(all))
-		}
-		return nil
-	})
-}
-
 // Pillion changes its labels on pods. A workload that selects by them would create pods without
 // end. Labels alone, copied from a live pod into a pod template, do no harm.
 func TestAWorkloadThatSelectsByPillionsLabelsIsRefused(t *testing.T) {

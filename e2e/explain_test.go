@@ -109,18 +109,6 @@ func TestExplainHasTheAPIServersOwnAnswerForAWorkload(t *testing.T) {
 		says(t, []string{"-n", n.name, workload, "--kubeconfig", viewer}, "in namespace "+n.name+": refused: ", "refused: ", violates, "you lack the right to", "to create pods in namespace "+n.name+" (the API server's answer to a dry run of the pod)")
 	}
 
-	// Where nothing refuses the pods, and then a quota has room for one.
-	// An old ReplicaSet may not take the room: so the Deployment goes with all that it has.
-	must(t, "", "kubectl", "-n", n.name, "delete", "--cascade=foreground", "cronjob/nightly", "job/import", "statefulset/db", "deployment/web")
-	must(t, "", "kubectl", "label", "namespace", n.name, "pod-security.kubernetes.io/enforce-")
-	must(t, "", "kubectl", "-n", n.name, "create", "quota", "q", "--hard=pods=1")
-	must(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
-	n.waitPods(t, 1, "app=web")
-	// One more is refused, and none is missing.
-	must(t, "", "kubectl", "-n", n.name, "delete", "events", "--all")
-	says(t, []string{"-n", n.name, "deploy/web"}, "Deployment/web in namespace "+n.name+": injected (Injected)", "exceeded quota: q", "1 of 1 pods up to date")
-	must(t, "", "kubectl", "-n", n.name, "delete", "quota/q")
-	says(t, []string{"-n", n.name, "deploy/web"}, "Deployment/web in namespace "+n.name+": injected (Injected)", "admitted, with fluent-bit (version ")
 }
 
 // A team with the role edit in its namespace, and no right anywhere else, runs the command that

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -13,41 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// strictSpec is a template that changes a pod everywhere that a tenant could change back.
-const strictSpec = `
-verify:
-  images: ["mirror.example.com/*"]
-` + strictInject
-
-const strictInject = `
-inject:
-  metadata:
-    annotations: {example.com/audited: "yes"}
-  spec:
-    initContainers:
-    - name: NAME
-      $position: First
-      restartPolicy: Always
-      image: registry.example.com/NAME:1
-      env:
-      - {name: MODE, value: strict}
-      readinessProbe: {httpGet: {path: /ready, port: 8080}}
-      resources: {limits: {cpu: 200m, memory: 64Mi}}
-      volumeMounts: [{name: NAME, mountPath: /data}]
-    containers:
-    - $each: App
-      env:
-      - {name: SHARED, value: /data}
-      - {name: AUDIT, value: "on", $onConflict: Deny}
-      volumeMounts: [{name: NAME, mountPath: /data}]
-    volumes:
-    - {name: NAME, emptyDir: {}}
-`
-
-// sinceSays is in the refusal of a place that the pod's status says is as it has to be.
-const sinceSays = "pillion.dev/status says that Pillion wrote it correctly: either another webhook changed it, which spec.verify.allow of the template can allow, " +
-	"or the annotation is another pod's; then remove it"
 
 // copyOf is a pod that somebody wrote after a stored one: with its status and its spec, the
 // sidecar at their disposal.
@@ -178,21 +141,3 @@ const goodReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"
 "kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},
 "namespace":"default","operation":"CREATE","userInfo":{},
 "object":{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}}}`
-
-// post sends one review, and returns the status and the beginning of the answer.
-func (r reviewer) post(t *testing.T, body io.Reader) (int, string) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+"?timeout=5s", body)
-	expectNoError(t, err)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := r.client.Do(request)
-	if err != nil {
-		t.Fatalf("no answer: %v", err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err != nil {
-		t.Fatalf("reading the answer: %v", err)
-	}
-	return response.StatusCode, string(answer)
-}

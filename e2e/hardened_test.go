@@ -21,7 +21,7 @@ import (
 
 const registrationGroup = "admissionregistration.k8s.io"
 
-// Everything of docs/concepts/security.md at once: no right that harms, which chart_test.go looks for, reviews of
+// Everything of docs/concepts/security.md at once: no right that harms, which testdata/chart shows, reviews of
 // the API server only, a NetworkPolicy. Not in parallel: it takes the place of the shared release.
 func TestAHardenedInstallInjectsAndAnswersTheAPIServerOnly(t *testing.T) {
 	const home = ground.Namespace

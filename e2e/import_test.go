@@ -9,42 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// meshPolicy adds a sidecar, as the example of the Kubernetes documentation does, with a volume and a
-// label, and without args: the API server refuses an apply configuration with such a list.
-const meshPolicy = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: NAME}
-spec:
-  matchConstraints:
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
-  matchConditions:
-  - {name: not-there, expression: '!has(object.spec.initContainers) || !object.spec.initContainers.exists(ic, ic.name == "mesh-proxy")'}
-  - {name: not-host-network, expression: '!object.spec.?hostNetwork.orValue(false)'}
-  failurePolicy: Fail
-  reinvocationPolicy: IfNeeded
-  mutations:
-  - patchType: ApplyConfiguration
-    applyConfiguration:
-      expression: >
-        Object{
-          metadata: Object.metadata{labels: {"mesh": "on"}},
-          spec: Object.spec{
-            initContainers: [Object.spec.initContainers{
-              name: "mesh-proxy", image: "mesh/proxy:v1.0.0", restartPolicy: "Always",
-              ports: [Object.spec.initContainers.ports{containerPort: 15001}],
-              volumeMounts: [Object.spec.initContainers.volumeMounts{name: "mesh", mountPath: "/mesh"}]
-            }],
-            volumes: [Object.spec.volumes{name: "mesh", emptyDir: Object.spec.volumes.emptyDir{medium: "Memory"}}]
-          }
-        }
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: NAME}
-spec: {policyName: NAME, matchResources: {namespaceSelector: {matchLabels: {mesh: NAME}}}}
-`
-
 // What the API server made of a pod by a policy, it makes of it by the template that the policy
 // became.
 func TestAnImportedPolicyGivesPodsTheSameSidecar(t *testing.T) {

@@ -42,47 +42,6 @@ func requiredFor(team, spec string) manifest {
 	return manifest{name: unique("audit"), spec: fmt.Sprintf("\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: %s}}}", team) + spec}
 }
 
-func TestTheLabelFollowsTheRequiredTemplates(t *testing.T) {
-	t.Parallel()
-	team := unique("team")
-	m := requiredFor(team, sidecarSpec)
-	there := newNamespace(t, nil, map[string]string{"team": team})
-	other := newNamespace(t, nil, map[string]string{"team": unique("team")})
-	expectNoError(t, there.hasLabel(t, false))
-	m.apply(t)
-	eventually(t, soon, func() error { return there.hasLabel(t, true) })
-	write := func(patch string, subresources ...string) map[string]string {
-		t.Helper()
-		got, err := client.CoreV1().Namespaces().Patch(t.Context(), there.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
-		expectNoError(t, err)
-		return got.Labels
-	}
-	// What follows is about one write each: nothing is waited for.
-	created, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Labels: map[string]string{"team": team}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil || created.Labels[requiredLabel] != "true" {
-		t.Errorf("a namespace is created with the labels %v (%v)", created.Labels, err)
-	}
-	for _, subresource := range [][]string{nil, {"status"}} {
-		if got := write(`{"metadata":{"labels":{"`+requiredLabel+`":null}}}`, subresource...); got[requiredLabel] != "true" {
-			t.Errorf("after it was taken off by %q the labels are %v", subresource, got)
-		}
-	}
-	// No write takes it off: whoever may write a namespace could be rid of it.
-	if got := write(`{"metadata":{"labels":{"team":"nobody"}}}`); got[requiredLabel] != "true" {
-		t.Errorf("where nothing selects the namespace any more the labels are %v", got)
-	}
-	if got := write(`{"metadata":{"labels":{"team":"` + team + `"}}}`); got[requiredLabel] != "true" {
-		t.Errorf("where the template selects the namespace again the labels are %v", got)
-	}
-
-	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
-	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
-	// A hand that puts it where nothing wants it.
-	must(t, "", "kubectl", "label", "namespace", other.name, requiredLabel+"=true")
-	eventually(t, soon, func() error { return there.hasLabel(t, false) })
-	eventually(t, soon, func() error { return other.hasLabel(t, false) })
-}
-
 // reviews counts the reviews of pods in a namespace that a webhook of Pillion's answered, but
 // those of dry runs. It waits until there are at least so many: the log has them soon after
 // the answer.
@@ -115,24 +74,6 @@ func (n *namespace) logged(t *testing.T, webhook string) int {
 		}
 	}
 	return count
-}
-
-func TestFinalPodsAreVerifiedOnlyWhereATemplateIsRequired(t *testing.T) {
-	t.Parallel()
-	image := []byte(`{"spec":{"containers":[{"name":"app","image":"nginx:1.30"}]}}`)
-	_, required := newRequired(t, nil)
-	for n, calls := range map[*namespace]int{newNamespace(t, asking("fluent-bit"), enforced()): 0, required: 1} {
-		n.mustCreate(t, newPod("web", nil))
-		if got := n.reviews(t, "verify", calls); got != calls {
-			t.Errorf("creating a pod takes %d calls to verify it, want %d; the labels are %v", got, calls, n.labels(t))
-		}
-		if _, err := n.client.CoreV1().Pods(n.name).Patch(t.Context(), "web", types.StrategicMergePatchType, image, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		if got := n.reviews(t, "verify", 2*calls); got > 2*calls {
-			t.Errorf("another image takes %d calls in all, want %d; the labels are %v", got, 2*calls, n.labels(t))
-		}
-	}
 }
 
 // asTenant is a client of a user who may write that namespace and its pods.
@@ -215,7 +156,6 @@ func TestAStolenTokenCanChangeNothingOfANamespaceButPillionsLabel(t *testing.T) 
 		_, err := c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	const own = `{"op":"add","path":"/metadata/labels/pillion.dev~1required","value":"true"}`
 	eventually(t, soon, func() error { // API servers take up a new policy after a moment
 		err := try(thief, `[{"op":"add","path":"/metadata/labels/first","value":"y"}]`)
 		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
@@ -223,20 +163,7 @@ func TestAStolenTokenCanChangeNothingOfANamespaceButPillionsLabel(t *testing.T) 
 		}
 		return nil
 	})
-	for what, patch := range map[string]string{
-		"a lower Pod Security level":  `[{"op":"replace","path":"/metadata/labels/pod-security.kubernetes.io~1enforce","value":"privileged"}]`,
-		"no Pod Security level":       `[{"op":"remove","path":"/metadata/labels/pod-security.kubernetes.io~1enforce"}]`,
-		"a label":                     `[{"op":"add","path":"/metadata/labels/x","value":"y"}]`,
-		"its own, by no apply":        `[` + own + `]`,
-		"a label beside its own":      `[` + own + `,{"op":"replace","path":"/metadata/labels/team","value":"payments"}]`,
-		"no labels":                   `[{"op":"remove","path":"/metadata/labels"}]`,
-		"an annotation":               `[{"op":"add","path":"/metadata/annotations/x","value":"y"}]`,
-		"another annotation":          `[{"op":"replace","path":"/metadata/annotations/a","value":"c"}]`,
-		"no annotations":              `[{"op":"remove","path":"/metadata/annotations"}]`,
-		"an annotation for injection": `[{"op":"add","path":"/metadata/annotations/pillion.dev~1inject","value":"false"}]`,
-		"a finalizer":                 `[{"op":"add","path":"/metadata/finalizers","value":["thief.example.com/never"]}]`,
-		"an owner":                    `[{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"Namespace","name":"default","uid":"y"}]}]`,
-	} {
+	for what, patch := range thefts(t, "namespaces") {
 		if err := try(client, patch); err != nil {
 			t.Errorf("an admin: %s: %v; this patch shows nothing", what, err)
 		}
@@ -354,35 +281,6 @@ func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T
 		if err := n.hasInjection(t, want); err != nil {
 			t.Errorf("set by hand: %v", err)
 		}
-	}
-}
-
-func TestTheInjectionLabelFollowsWhatTemplatesSelect(t *testing.T) {
-	t.Parallel()
-	team := unique("team")
-	n := newNamespace(t, nil, map[string]string{"team": team})
-	m := manifest{name: unique("logs"), spec: "\nmatch: {namespaceSelector: {matchLabels: {team: " + team + "}}}" + sidecarSpec}
-	required := strings.Replace(m.yaml(), "\n  match:", "\n  required: true\n  match:", 1)
-	m.apply(t)
-	eventually(t, soon, func() error {
-		if n.labels(t)[injectionLabel] == "" {
-			return fmt.Errorf("the labels are %v", n.labels(t))
-		}
-		return nil
-	})
-	// Nobody asked: it stays enabled, until the template is required.
-	asks := newNamespace(t, asking(m.name), nil)
-	eventually(t, soon, func() error { return asks.hasInjection(t, "enforced") })
-	if err := n.hasInjection(t, "enabled"); err != nil {
-		t.Error(err)
-	}
-	must(t, required, "kubectl", "apply", "-f", "-")
-	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
-	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
-	eventually(t, soon, func() error { return n.hasInjection(t, "enabled") })
-	created, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Labels: map[string]string{"team": team}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err != nil || created.Labels[injectionLabel] != "enabled" {
-		t.Errorf("a namespace is created with the labels %v (%v)", created.Labels, err)
 	}
 }
 

@@ -68,33 +68,6 @@ func makeNamespace(t *testing.T, c kubernetes.Interface, object metav1.ObjectMet
 	return made, err
 }
 
-// The API server makes the name of a namespace after all webhooks, and then sets the label of the
-// name. A tenant who says another one is not passed over.
-func TestAFreshNamespaceIsLabelledInItsOwnWriteWhateverItSaysItsNameIs(t *testing.T) {
-	t.Parallel()
-	maker := asMaker(t)
-	for selector, team := range map[string]string{
-		"matchLabels: {team: TEAM}": unique("team"),
-		"matchLabels: {team: TEAM}, matchExpressions: [{key: " + nameLabel + ", operator: Exists}]}}\n#":                       unique("team"),
-		"matchLabels: {team: TEAM}, matchExpressions: [{key: " + nameLabel + ", operator: NotIn, values: [kube-system]}]}}\n#": unique("team"),
-	} {
-		m := manifest{name: unique("audit"), spec: "\nrequired: true\nmatch: {namespaceSelector: {" + strings.ReplaceAll(selector, "TEAM", team) + "}}" + sidecarSpec}
-		m.apply(t)
-		waitRequired(t, map[string]string{"team": team})
-		for _, posing := range []string{"", "kube-system", ground.Namespace, "other"} {
-			labels := map[string]string{"team": team}
-			if posing != "" {
-				labels[nameLabel] = posing
-			}
-			made, err := makeNamespace(t, maker, metav1.ObjectMeta{Labels: labels}, metav1.CreateOptions{})
-			expectNoError(t, err)
-			if made.Labels[requiredLabel] != "true" || made.Labels[injectionLabel] == "" || made.Labels[nameLabel] != made.Name {
-				t.Errorf("selected by %s, and called %q: a new namespace has the labels %v", selector, posing, made.Labels)
-			}
-		}
-	}
-}
-
 // forgeries are writes of a namespace that take Pillion's name, or its label, and the dry run of
 // which the API server answers.
 func forgeries(name string) map[string]func(c kubernetes.Interface) error {
@@ -264,39 +237,6 @@ func TestANamespaceWithSixtyThousandLabelsIsEnforced(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// Nothing fits into a namespace that is as large as an API server stores. It stays enabled, which
-// is told; what the admin can do is said. Not in parallel: others count the labels that fail.
-func TestALabelThatDoesNotFitIntoItsNamespaceIsTold(t *testing.T) {
-	made, err := makeNamespace(t, client, metav1.ObjectMeta{}, metav1.CreateOptions{})
-	expectNoError(t, err)
-	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
-	labels, annotations := map[string]string{}, asking("fluent-bit")
-	for i := range 3100 {
-		labels[fmt.Sprintf("%s.example.com/%s%04d", strings.Repeat(strings.Repeat("a", 60)+".", 3)+strings.Repeat("a", 58), strings.Repeat("b", 59), i)] = strings.Repeat("c", 63)
-	}
-	annotations["full"] = strings.Repeat("d", 255<<10)
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations, "managedFields": []any{map[string]any{}}}})
-	expectNoError(t, err)
-	n.mustPatch(t, string(data))
-	expectNoError(t, n.hasInjection(t, "enabled"))
-	n.waitEvent(t, "Namespace", "LabelNotWritten", "remove labels and annotations")
-	if err := metric(shared.Replicas(ground.Namespace)[0], `pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`); err != nil {
-		t.Error(err)
-	}
-	if result, found := checking(t).find("labels", n.name); result != "warning" || len(found) != 1 || !strings.Contains(found[0].Message, "are not enforced although Pillion has proven itself") {
-		t.Errorf("check says %s: %v", result, found)
-	}
-	off := map[string]any{}
-	for key := range labels {
-		off[key] = nil
-	}
-	if data, err = json.Marshal(map[string]any{"metadata": map[string]any{"labels": off, "annotations": map[string]any{"full": nil}}}); err != nil {
-		t.Fatal(err)
-	}
-	n.mustPatch(t, string(data))
-	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
 }
 
 // Who gives a namespace a thousand field managers keeps neither its owner, nor an admin, nor Pillion from writing it.

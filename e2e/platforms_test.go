@@ -11,8 +11,6 @@ import (
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -103,74 +101,6 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, stderr)
 		}
 	}
-}
-
-func TestEachPlatformsValuesSayWhatThePlatformNeeds(t *testing.T) {
-	t.Parallel()
-	all := platforms(t)
-	deployed := func(platform string) (appsv1.Deployment, corev1.PodSpec) {
-		t.Helper()
-		values, ok := all[platform]
-		if !ok {
-			t.Fatalf("docs/how-to/platforms.md has no values for %s", platform)
-		}
-		d := only[appsv1.Deployment](t, onPlatform(t, values), "Deployment")
-		return d, d.Spec.Template.Spec
-	}
-	for _, object := range onPlatform(t, all["OpenShift"]) {
-		for _, field := range []string{"runAsUser", "runAsGroup", "fsGroup", "supplementalGroups", "seLinuxOptions"} {
-			if text := pretty(object.Object); strings.Contains(text, `"`+field+`"`) && object.GetKind() != "CustomResourceDefinition" {
-				t.Errorf("%s %s has %s, which OpenShift chooses", object.GetKind(), object.GetName(), field)
-			}
-		}
-	}
-
-	d, pod := deployed("EKS with a network of your own")
-	if ports := pod.Containers[0].Ports; !pod.HostNetwork || pod.DNSPolicy != corev1.DNSClusterFirstWithHostNet || ports[0].ContainerPort != 10260 || ports[1].ContainerPort != 10261 ||
-		d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 1 || d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 {
-		t.Errorf("on EKS the pods are\n%s\nand are replaced by %s", pretty(pod), pretty(d.Spec.Strategy))
-	}
-	refuses(t, []string{"hostNetwork=true"}, []string{"10250", "kubelet", "webhook.port"})
-	refuses(t, []string{"hostNetwork=true", "webhook.port=443"}, []string{"below 1024", "webhook.port"})
-	refuses(t, []string{"webhook.port=8080"}, []string{"webhook.port and adminPort are both 8080"})
-
-	if _, pod := deployed("Private GKE clusters"); pod.Containers[0].Ports[0].ContainerPort != 10250 {
-		t.Errorf("on GKE the webhook's port is %d", pod.Containers[0].Ports[0].ContainerPort)
-	}
-	objects := onPlatform(t, all["AKS"])
-	for _, annotations := range []map[string]string{
-		only[admissionregistrationv1.MutatingWebhookConfiguration](t, objects, "MutatingWebhookConfiguration").Annotations,
-		only[admissionregistrationv1.ValidatingWebhookConfiguration](t, objects, "ValidatingWebhookConfiguration").Annotations,
-	} {
-		if annotations["admissions.enforcer/disabled"] != "true" {
-			t.Errorf("on AKS the annotations are %v", annotations)
-		}
-	}
-
-	objects = onPlatform(t, all["Private registries"])
-	if spec := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec; !strings.HasPrefix(spec.Containers[0].Image, "registry.example.com/pillion-dev/") || !slices.Equal(spec.ImagePullSecrets, []corev1.LocalObjectReference{{Name: "mirror"}}) {
-		t.Errorf("with a private registry the image is %s, pulled with %v", spec.Containers[0].Image, spec.ImagePullSecrets)
-	}
-
-	d, _ = deployed("More of the pod")
-	objects = onPlatform(t, all["More of the pod"])
-	for _, object := range objects {
-		if object.GetLabels()["team"] != "platform" {
-			t.Errorf("%s %s lacks the common label", object.GetKind(), object.GetName())
-		}
-	}
-	if labels := d.Spec.Selector.MatchLabels; labels["team"] != "" || d.Spec.Template.Labels["team"] != "platform" || d.Name != "platform-sidecars" {
-		t.Errorf("the Deployment %s selects by %v pods with %v", d.Name, labels, d.Spec.Template.Labels)
-	}
-	objects = onPlatform(t, "commonLabels: {release: all}\npodAnnotations: {checksum/settings: mine, kubectl.kubernetes.io/default-container: mine}\ntemplateValues: {a: b}\nmetrics: {labels: {release: monitor}, serviceMonitor: {enabled: true}}\n"+
-		"certs: {provider: cert-manager}")
-	if got := only[monitoringv1.ServiceMonitor](t, objects, "ServiceMonitor").Labels["release"]; got != "monitor" {
-		t.Errorf("a label of the ServiceMonitor is %q, as commonLabels has it", got)
-	}
-	if a := only[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Annotations; a["checksum/settings"] == "mine" || a["kubectl.kubernetes.io/default-container"] != "mine" {
-		t.Errorf("the pods' annotations are %v", a)
-	}
-	refuses(t, []string{`commonLabels.app\.kubernetes\.io/name=x`}, []string{"commonLabels"})
 }
 
 // AKS' admissions enforcer adds requirements to the selectors of webhooks, and takes these fields over.

@@ -2,27 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"strings"
 	"testing"
-
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-func TestNamespacesThatNeverAskedAreNotPreviewed(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, nil, nil)
-	for _, kind := range []string{"Deployment", "Job", "Pod"} {
-		must(t, workloadOf(kind, "plain", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
-	}
-	must(t, "", "kubectl", "label", "namespace", n.name, "team=any")
-	must(t, workloadOf("Deployment", "asks", "", "pillion.dev/inject: fluent-bit", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
-	if got := n.reviews(t, "preview", 1); got != 1 {
-		t.Errorf("%d previews, want that of the Deployment that asks", got)
-	}
-}
 
 func TestControllersCauseNoPreviews(t *testing.T) {
 	t.Parallel()
@@ -53,26 +37,6 @@ func TestControllersCauseNoPreviews(t *testing.T) {
 	const byPeople = 4 // the namespace, the Deployment, the Job, the new image
 	if got := n.reviews(t, "preview", byPeople); got != byPeople {
 		t.Errorf("%d previews, want %d", got, byPeople)
-	}
-}
-
-// The entries say what makes a preview harmless.
-func TestThePreviewCanHoldNobodyUp(t *testing.T) {
-	t.Parallel()
-	for _, sets := range [][]string{nil, {"webhook.scope=All"}} {
-		found := 0
-		for _, w := range only[admissionv1.ValidatingWebhookConfiguration](t, render(t, sets...), "ValidatingWebhookConfiguration").Webhooks {
-			if !strings.HasPrefix(w.Name, "preview") {
-				continue
-			}
-			found++
-			if *w.FailurePolicy != admissionv1.Ignore || *w.TimeoutSeconds != 1 || *w.SideEffects != admissionv1.SideEffectClassNone {
-				t.Errorf("%v: %s", sets, pretty(w))
-			}
-		}
-		if found == 0 {
-			t.Errorf("%v: there is no preview", sets)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/cert"
 
-	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
@@ -111,30 +109,6 @@ func count[T any](items []T, is func(T) bool) int {
 	return n
 }
 
-// meshSpec takes over the app's HTTP probes, and lists in its own sidecar whose they are.
-const meshSpec = `
-variables:
-- name: probed
-  expression: "pod.spec.containers.filter(c, has(c.readinessProbe) && has(c.readinessProbe.httpGet)).map(c, c.name + '=' + string(c.readinessProbe.httpGet.path)).join(' ')"
-inject:
-  spec:
-    initContainers:
-    - name: NAME
-      $position: First
-      restartPolicy: Always
-      image: registry.example.com/NAME:1
-      env:
-      - {name: PROBES, value: "${variables.probed}"}
-      - {name: FIXED, value: x}
-    containers:
-    - $each: App
-      env:
-      - {name: MESH, value: NAME}
-      readinessProbe:
-        $if: has(container.readinessProbe) && has(container.readinessProbe.httpGet)
-        httpGet: {$onConflict: Overwrite, path: "/app/${container.name}", port: 15021}
-`
-
 // meddle is a webhook that adds a container of the name with a probe, takes all images from a mirror,
 // and turns the environments of ordinary containers round. A sidecar that Pillion added stays as it is
 // but for its image: Pillion replaces no sidecar that another webhook changed in more than its image.
@@ -195,28 +169,5 @@ func TestOtherWebhooksBeforeAndAfterMayDoWhatTheyLike(t *testing.T) {
 	}
 	if env := sidecar(pod, "app").Env; count(env, func(e corev1.EnvVar) bool { return e.Name == "A" && e.Value == "1" || e.Name == "B" && e.Value == "2" }) != 2 {
 		t.Errorf("the app's own environment is now %v", env)
-	}
-}
-
-// Another webhook that changes the pod after Pillion has the API server call Pillion again. The pod
-// counts once, the calls count each.
-func TestAPodThatComesTwiceIsCountedOnce(t *testing.T) {
-	t.Parallel()
-	template := newTemplate(t)
-	n := newNamespace(t, map[string]string{injectAnnotation: template}, nil)
-	injects(t, n, template)
-	otherWebhook(t, n, "zz-other", admissionregistrationv1.NeverReinvocationPolicy, func(pod *corev1.Pod) []map[string]any {
-		return []map[string]any{{"op": "add", "path": "/metadata/labels", "value": map[string]string{"other": "was-here"}}}
-	})
-	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return pod.Labels["other"] != "" })
-	before := n.logged(t, "mutate")
-	n.mustCreate(t, newPod("web", nil))
-	if calls := n.reviews(t, "mutate", before+2) - before; calls != 2 {
-		t.Errorf("Pillion was called %d times, want twice", calls)
-	}
-	for _, r := range shared.Replicas(ground.Namespace) {
-		if err := metric(r, fmt.Sprintf("pillion_injections_total{canary=\"\",outcome=\"Injected\",template=%q} 1\n", template)); err != nil {
-			t.Error(err)
-		}
 	}
 }

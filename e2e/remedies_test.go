@@ -26,7 +26,7 @@ import (
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
-// The tests of this file run what `pillion check`, docs/troubleshoot and docs/concepts/when-pillion-fails.md name as
+// The tests of this file run what `pillion check`, docs/troubleshoot and docs/concepts name as
 // remedies, against the damages that they are for, with Helm 3 and Helm 4. testdata/remedies.md has the
 // table. They damage the release, so none runs in parallel.
 
@@ -98,6 +98,7 @@ func releaseIs(t *testing.T) (string, error) {
 // wholeRelease is releaseIs for a release that lacks nothing.
 func wholeRelease(t *testing.T) string {
 	t.Helper()
+	waitRewritten(t)
 	now, err := releaseIs(t)
 	expectNoError(t, err)
 	return now
@@ -367,7 +368,7 @@ const (
 	rollback = "helm -n pillion-system rollback pillion $(helm -n pillion-system history pillion --max 1 | awk 'END {print $1}')"
 )
 
-// What docs/troubleshoot/runbook.md and docs/concepts/when-pillion-fails.md name for a release that lacks something.
+// What docs/troubleshoot/runbook.md and docs/concepts name for a release that lacks something.
 func TestTheRollbackOfTheRunbookMakesAgainWhatIsGone(t *testing.T) {
 	soundly(t)
 	before := wholeRelease(t)

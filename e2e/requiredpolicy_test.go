@@ -267,7 +267,7 @@ func (f floored) entered(t *testing.T, subresource, container string) string {
 	return f.answer(nil, err)
 }
 
-// A heldRow is a row of the table in docs/concepts/when-pillion-fails.md.
+// A heldRow is a row of the table in docs/concepts/required-policy.md.
 type heldRow struct {
 	states  string    // of Pillion, with a comma between them
 	answers [2]string // without the policy, and with it
@@ -319,7 +319,7 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 			})
 		}, func() {
 			both[1].keepsItsImage(t)
-			// The command of docs/concepts/when-pillion-fails.md against a policy that hurts.
+			// The command of docs/concepts/required-policy.md against a policy that hurts.
 			must(t, "", "kubectl", "delete", "validatingadmissionpolicybinding", "required-"+both[1].name+".pillion.dev")
 			eventually(t, soon, func() error {
 				_, err := both[1].n.preview(t, newPod("free", nil))
@@ -351,5 +351,5 @@ func TestWhatHoldsOfARequiredTemplateWithAndWithoutItsPolicy(t *testing.T) {
 			table += fmt.Sprintf("| %s | %s | %s | %s |\n", try.what, row.states, row.answers[0], row.answers[1])
 		}
 	}
-	recorded(t, "concepts/when-pillion-fails.md", "table", func(string) string { return table })
+	recorded(t, "concepts/required-policy.md", "table", func(string) string { return table })
 }

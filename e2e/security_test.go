@@ -15,43 +15,7 @@ import (
 var update = flag.Bool("update", false, "write what the tests record in docs anew")
 
 // A reason says why Pillion has the rights on a resource, and what a thief of its token could do with them.
-type reason struct {
-	why, thief string
-}
-
-// Reasons that several resources share.
-var (
-	owners    = reason{"an event needs an owner that exists", "read them"}
-	workloads = reason{"`get`: an event needs an owner that exists. `list`: which workloads of an annotated namespace cannot create pods (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
-	templated = reason{"which workloads of an annotated namespace cannot create pods (`rbac.readWorkloads`)", "read pod templates with their plain variables"}
-	bundle    = reason{"the caBundle, by which API servers verify Pillion", "all that an admin can. The policy leaves the caBundle: pods are bare then, or refused where enforced"}
-)
-
-// reasons are by the resource, alone or with its name behind it or where it is before it.
-var reasons = map[string]reason{
-	"namespaces":                        {"labels and annotations decide what is injected; `patch`: Pillion's two labels", "write any label. The policy leaves Pillion's two, never `disabled`, until a replica puts them back"},
-	"sidecartemplates":                  {"templates of the cluster", "read them"},
-	"namespacedsidecartemplates":        {"templates of namespaces (`namespacedTemplates.enabled`)", "read them"},
-	"namespacedsidecartemplates/status": {"whether one compiles", "call a bad template good; it decides nothing"},
-	"sidecartemplates/status":           {"whether a template compiles", "call a bad template good; it decides nothing"},
-	"customresourcedefinitions":         {"whether templates were deleted alone or with their CRD", "read it"},
-	"secrets pillion-ca":                {"the self-signed CA, which replicas share", "make a certificate of Pillion, or a CA of their own; useful only between API servers and Pillion"},
-	"secrets":                           {"the first replica creates the CA's Secret (`rbac.createSecrets`)", "a Secret for what else runs there: give Pillion its own namespace"},
-	"secrets pillion-serving":           {"the certificate that cert-manager issues", "the same, until it ends"},
-	"mutatingwebhookconfigurations":     bundle,
-	"validatingwebhookconfigurations":   bundle,
-	"events":                            {"why a pod was refused, or lacks a sidecar", "write any text, but list or delete no event"},
-	"daemonsets":                        workloads,
-	"replicasets":                       owners,
-	"statefulsets":                      workloads,
-	"jobs":                              workloads,
-	"deployments":                       templated,
-	"cronjobs":                          templated,
-	"pods":                              {"which pods lack a sidecar (`coverage.every`)", "read pods with their plain variables"},
-	"proof namespace pods":              {"the proof, and whether API servers accept the pods that get a template (`enforcement`)", "create pods under the Pod Security Standard `restricted`. The policy leaves dry runs"},
-	"configmaps pillion-uninstall":      {"Pillion takes its labels off when the release is removed", "read it"},
-	"replicationcontrollers":            owners,
-}
+type reason struct{ Why, Thief string }
 
 // installations are those that the table compares. The last ones, which are hardened, share a column.
 var installations = []struct {
@@ -96,9 +60,11 @@ func rightsOf(t *testing.T, objects rendered) map[string][]string {
 	return all
 }
 
-// rightsTable is the table of docs/concepts/security.md. Objects with the same rights for the same reason share a row.
+// rightsTable is the table of docs/concepts/rights.md. Objects with the same rights for the same reason share a row.
 func rightsTable(t *testing.T) string {
 	t.Helper()
+	var reasons map[string]reason
+	fromYAML(t, "testdata/rights.yaml", &reasons)
 	var columns []map[string][]string
 	every := map[string]bool{}
 	for _, i := range installations {
@@ -117,7 +83,7 @@ func rightsTable(t *testing.T) string {
 		if why == (reason{}) {
 			t.Errorf("nothing says why Pillion has rights on %s", parts[2])
 		}
-		row := "| " + parts[0] + " | %s | " + why.why + " | " + why.thief + " |"
+		row := "| " + parts[0] + " | %s | " + why.Why + " | " + why.Thief + " |"
 		verbs := func(i int) string { return cmp.Or(strings.Join(columns[i][key], " "), "none") }
 		row += " " + verbs(0) + " | "
 		if verbs(1) == verbs(2) {
@@ -137,8 +103,8 @@ func rightsTable(t *testing.T) string {
 	return table
 }
 
-// The table of rights in docs/concepts/security.md is that of the chart.
+// The table of rights in docs/concepts/rights.md is that of the chart.
 func TestTheDocumentationListsEveryRightThatTheChartGrants(t *testing.T) {
 	t.Parallel()
-	transcript.Recorded(t, checkout.Path("docs", "concepts", "security.md"), "rights", *update, func(string) string { return rightsTable(t) })
+	transcript.Recorded(t, checkout.Path("docs", "concepts", "rights.md"), "rights", *update, func(string) string { return rightsTable(t) })
 }

@@ -68,20 +68,6 @@ func TestThePolicyNamesEveryFieldOfAWebhook(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range []struct {
-		sets []string
-		want bool
-	}{
-		{nil, true},
-		{[]string{"rbac.admissionPolicy=false"}, false},
-		{[]string{"certs.provider=cert-manager"}, false},
-		{[]string{"certs.provider=cert-manager", "certs.certManager.publish=true"}, true},
-		{hardened["files"], false},
-	} {
-		if _, ok := policies(t, render(t, c.sets...))["cabundle"]; ok != c.want {
-			t.Errorf("with %q there is a policy: %t, want %t", c.sets, !c.want, c.want)
-		}
-	}
 	if !slices.Contains(policy.Spec.MatchConstraints.ResourceRules[0].Resources, "mutatingwebhookconfigurations") {
 		t.Error("the policy is not about mutating webhooks")
 	}

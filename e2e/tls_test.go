@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"crypto/tls"
-	"net/http"
+	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +24,18 @@ func webhookConfiguration(t *testing.T) *admissionregistrationv1.MutatingWebhook
 	return c
 }
 
-// reviewer posts to one replica as an API server would.
-type reviewer struct {
-	client *http.Client
-	url    string
-	tls    *tls.Config // how an API server verifies Pillion
+// waitRewritten waits until Pillion has written each bundle for the second time, which no longer has an empty
+// line at its end.
+func waitRewritten(t *testing.T) {
+	t.Helper()
+	eventually(t, soon, func() error {
+		return eachEntry(t.Context(), client, configuration, false, func(entry string, c *admissionregistrationv1.WebhookClientConfig) error {
+			if len(c.CABundle) == 0 || bytes.HasSuffix(c.CABundle, []byte("\n\n")) {
+				return fmt.Errorf("entry %s has no bundle, or its first text", entry)
+			}
+			return nil
+		})
+	})
 }
 
 // publishedBundle is the CA bundle that API servers trust, an error unless all entries have the same.
@@ -37,12 +44,19 @@ func publishedBundle(t *testing.T) ([]byte, error) {
 	return bundleOf(t.Context(), client, configuration)
 }
 
-// newReviewer posts to the replica through the entry of namespaces that fail open.
-func newReviewer(t *testing.T, r ground.Replica) reviewer {
+// newReviewer posts to the replica as API servers do.
+func newReviewer(t *testing.T, r ground.Replica) *measure.Reviewer {
 	t.Helper()
-	url, transport, err := measure.Reviews(t.Context(), client, r)
+	reviewer, err := measure.NewReviewer(t.Context(), client, r, 30*time.Second)
 	expectNoError(t, err)
-	t.Cleanup(transport.CloseIdleConnections)
-	url, _, _ = strings.Cut(url, "?")
-	return reviewer{client: &http.Client{Transport: transport, Timeout: 30 * time.Second}, url: url, tls: transport.TLSClientConfig}
+	t.Cleanup(reviewer.Transport.CloseIdleConnections)
+	return reviewer
+}
+
+// review posts a review, and returns the status and the answer.
+func review(t *testing.T, r *measure.Reviewer, body string) (int, string) {
+	t.Helper()
+	status, answer, err := r.Post(t.Context(), r.URL.Path, 5*time.Second, strings.NewReader(body))
+	expectNoError(t, err)
+	return status, string(answer)
 }

@@ -119,15 +119,12 @@ func TestPillionUsesEveryRightThatTheChartGrants(t *testing.T) {
 	expectNoError(t, err)
 	r := newReviewer(t, shared.Replicas(ground.Namespace)[0])
 	owned := fmt.Sprintf(`"metadata":{"annotations":{"pillion.dev/inject":""},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"refused","uid":%q,"controller":true}],`, daemons.UID)
-	for _, review := range []string{
+	for _, body := range []string{
 		strings.Replace(goodReview, `"namespace":"default"`, `"namespace":"there-is-none"`, 1),
 		strings.Replace(strings.Replace(goodReview, `"metadata":{`, owned, 1), `"namespace":"default"`, `"namespace":"`+n.name+`"`, 1),
 	} {
-		response, err := r.client.Post(r.url, "application/json", strings.NewReader(review))
-		expectNoError(t, err)
-		expectNoError(t, response.Body.Close())
-		if response.StatusCode == http.StatusBadRequest {
-			t.Errorf("the review is answered with %s", response.Status)
+		if status, answer := review(t, r, body); status == http.StatusBadRequest {
+			t.Errorf("the review is answered with %d %s", status, answer)
 		}
 	}
 	eventually(t, 2*soon, func() error {

@@ -243,13 +243,13 @@ func TestObjectsAreNamedAsInKubectl(t *testing.T) {
 	}
 }
 
-// docs/troubleshoot/README.md shows a golden transcript of TestExplainOfACluster.
+// docs/troubleshoot/explain.md shows a golden transcript of TestExplainOfACluster.
 func TestTheDocsShowWhatExplainPrints(t *testing.T) {
 	shown, err := os.ReadFile("testdata/explain/a-pod-with-an-older-sidecar.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	transcript.Recorded(t, "../docs/troubleshoot/README.md", "a pod with an older sidecar", *updateExplained, func(string) string {
+	transcript.Recorded(t, "../docs/troubleshoot/explain.md", "a pod with an older sidecar", *updateExplained, func(string) string {
 		return "$ kubectl pillion explain -n shop pod/web-5d8f-old\n" + string(shown)
 	})
 }

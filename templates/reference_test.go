@@ -23,9 +23,19 @@ import (
 
 var update = flag.Bool("update", false, "write the reference anew")
 
-// The page of fields is made of the code, and so is the example of files.
+// The pages of fields, parameters, injection and lint rules are made of the code, and so is the example of files.
 func TestTheReferenceForAuthorsIsUpToDate(t *testing.T) {
-	transcript.Generated(t, "../docs/reference/fields.md", "go generate ./templates", fieldsPage(t), *update)
+	types := parseTypes(t)
+	sections := fieldSections(t, types)
+	for page, text := range map[string]string{
+		"fields.md": fieldsPage(t, types, sections), "parameters.md": parametersPage(t, sections),
+		"inject.md": injectPage(t, sections), "lint-rules.md": rulesPage(),
+	} {
+		transcript.Generated(t, "../docs/reference/"+page, "go generate ./templates", text, *update)
+	}
+	for name := range sections {
+		t.Errorf("no page of the reference has the field %s", name)
+	}
 	transcript.Recorded(t, "../docs/reference/sidecartemplate.md", "files", *update, func(string) string { return strings.TrimPrefix(filesExample, "\n") })
 }
 
@@ -68,33 +78,65 @@ func TestTheExampleOfFilesCompiles(t *testing.T) {
 
 func code(text string) string { return "`" + text + "`" }
 
-func fieldsPage(t *testing.T) string {
+// fieldSections returns the text about each field of a template's spec.
+func fieldSections(t *testing.T, types apiTypes) map[string]string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("# Fields, directives, bounds and lint rules\n\nFor authors of templates: each field of a template, and what it can hold.\n" +
-		"[SidecarTemplate](sidecartemplate.md) explains how they work together.\n\n## Kinds\n\n")
-	types := parseTypes(t)
-	of := map[string][]string{} // the kinds of a type of spec
-	var specs []string
-	for _, kind := range types.kinds {
-		spec := types.structs[kind].spec
-		if of[spec] == nil {
-			specs = append(specs, spec)
+	types.fields(t, &b, types.structs[types.kinds[0]].spec, "", 0)
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(strings.TrimPrefix(b.String(), "\n### "), "\n### ") {
+		name, _, _ := strings.Cut(section, "\n")
+		sections[strings.Trim(name, "`")] = "\n### " + section
+	}
+	return sections
+}
+
+// writeSections writes the sections of some fields, and takes them out of the map.
+func writeSections(t *testing.T, b *strings.Builder, sections map[string]string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if sections[name] == "" {
+			t.Errorf("the spec has no field %s", name)
 		}
-		of[spec] = append(of[spec], kind)
+		b.WriteString(sections[name])
+		delete(sections, name)
+	}
+}
+
+func fieldsPage(t *testing.T, types apiTypes, sections map[string]string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Fields that select pods\n\nFor authors of templates: the fields of `spec` that select pods.\n" +
+		"[The injection](inject.md) and [parameters](parameters.md) have pages of their own; [SidecarTemplate](sidecartemplate.md) explains all.\n\n## Kinds\n\n")
+	for _, kind := range types.kinds {
 		fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(types.sentence(t, kind, code(kind), types.structs[kind].doc), "\n", "\n  "))
 	}
-	fmt.Fprintf(&b, "- %s\n", strings.ReplaceAll(types.sentence(t, "NamespacedKind", code(v1alpha1.NamespacedKind), types.namespaced), "\n", "\n  "))
-	for _, spec := range specs {
-		fmt.Fprintf(&b, "\n## Fields of spec of %s\n", strings.Join(of[spec], " and "))
-		types.fields(t, &b, spec, "", 0)
-	}
-	b.WriteString("\n## Types of parameters\n\n| type | values |\n| --- | --- |\n")
-	for _, typ := range types.values["ParameterType"] {
+	fmt.Fprintf(&b, "- %s\n\n## Fields\n", strings.ReplaceAll(types.sentence(t, "NamespacedKind", code(v1alpha1.NamespacedKind), types.namespaced), "\n", "\n  "))
+	writeSections(t, &b, sections, "description", "injectByDefault", "order", "suspend", "availableTo", "match", "required", "verify",
+		"exceptions", "matchConditions", "validations", "os", "canary")
+	return b.String()
+}
+
+func parametersPage(t *testing.T, sections map[string]string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Parameters\n\nFor authors of templates: each field of a parameter, and its types.\n" +
+		"[SidecarTemplate](sidecartemplate.md#parameters) explains how teams set them.\n\n## Fields\n")
+	writeSections(t, &b, sections, "parameters")
+	b.WriteString("\n## Types\n\n| type | values |\n| --- | --- |\n")
+	for _, typ := range parseTypes(t).values["ParameterType"] {
 		fmt.Fprintf(&b, "| %s | %s |\n", code(typ.value), valuesOf(t, typ.value))
 	}
-	b.WriteString("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow a type; those of a list or a map belong into its `items`.\n\n" +
-		"## Directives\n\nKeys that begin with `$`, in `inject`.\n")
+	b.WriteString("\n`enum`, `pattern`, `minimum`, `maximum` and `maxLength` narrow a type; those of a list or a map belong into its `items`.\n")
+	return b.String()
+}
+
+func injectPage(t *testing.T, sections map[string]string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("# Fields of the injection, directives, bounds\n\nFor authors of templates: the fields of `spec` about the injected parts.\n\n## Fields\n")
+	writeSections(t, &b, sections, "inject", "variables", "files", "overridable", "onConflict", "podResources", "containerSecurity", "onError", "allowUnknownFields")
+	b.WriteString("\n## Directives\n\nKeys that begin with `$`, in `inject`.\n")
 	for _, name := range directive.Names() {
 		doc, ok := directiveDocs[name]
 		if !ok {
@@ -117,7 +159,12 @@ func fieldsPage(t *testing.T) string {
 	} {
 		fmt.Fprintf(&b, "| %s | %d |\n", bound.name, bound.value)
 	}
-	b.WriteString("\n## Rules of lint\n\n[What lint finds](sidecartemplate.md#what-lint-finds) shows its output.\n\n")
+	return b.String()
+}
+
+func rulesPage() string {
+	var b strings.Builder
+	b.WriteString("# Rules of lint\n\nFor authors of templates: each kind of finding of `pillion lint`.\n[What lint finds](template-checks.md#what-lint-finds) shows its output.\n\n")
 	for _, r := range lint.Rules {
 		fmt.Fprintf(&b, "- %s (%s): %s\n", code(r.Name), r.Severity, strings.ReplaceAll(r.Says, ". ", ".\n  "))
 	}
@@ -265,6 +312,9 @@ func (a apiTypes) fields(t *testing.T, b *strings.Builder, typ, prefix string, d
 		}
 		if strings.HasPrefix(kind, "list of") {
 			name += "[]"
+		}
+		if prefix+name == "parameters[].items" {
+			continue // it has the type and the constraints of a parameter
 		}
 		a.fields(t, b, inner, prefix+name+".", depth+1)
 	}

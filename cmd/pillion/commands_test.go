@@ -14,11 +14,32 @@ import (
 
 //go:generate go test . -run TestTheReferenceOfCommandsIsUpToDate -update
 
-const commandsPage = "../../docs/reference/commands.md"
+const (
+	commandsPage      = "../../docs/reference/commands.md"
+	adminCommandsPage = "../../docs/reference/admin-commands.md"
+)
 
-// TestTheReferenceOfCommandsIsUpToDate holds docs/reference/commands.md to the commands.
+// TestTheReferenceOfCommandsIsUpToDate holds docs/reference/commands.md and admin-commands.md to the commands.
 func TestTheReferenceOfCommandsIsUpToDate(t *testing.T) {
-	transcript.Generated(t, commandsPage, "go generate ./cmd/pillion", commandReference(), *update)
+	all := commands()
+	shared := sharedFlags(all)
+	const command = "go generate ./cmd/pillion"
+	var common, admins strings.Builder
+	common.WriteString(commandsIntroduction)
+	admins.WriteString(adminCommandsIntroduction)
+	for _, cmd := range all {
+		switch {
+		case cmd.HasSubCommands():
+		case cmd.GroupID == "admins":
+			writeCommand(&admins, cmd, shared)
+		default:
+			writeCommand(&common, cmd, shared)
+		}
+	}
+	common.WriteString("\n## Shared flags\n\nSeveral commands have these.\n")
+	writeFlags(&common, shared, nil)
+	transcript.Generated(t, commandsPage, command, common.String(), *update)
+	transcript.Generated(t, adminCommandsPage, command, admins.String(), *update)
 }
 
 // commands returns all commands in the order of the help, without those of cobra's own.
@@ -37,39 +58,30 @@ func commands() []*cobra.Command {
 	return all
 }
 
-func commandReference() string {
-	var out strings.Builder
-	out.WriteString(`# Commands
+const commandsIntroduction = `# Commands
 
-For everybody: what ` + "`pillion COMMAND --help`" + ` says.
-Exit codes are 0 for done, 2 for a wrong command line, and 1 for all else, unless a command says otherwise.
+For teams and authors of templates: the form of each command, examples, and its flags; [admins](admin-commands.md) have more commands.
+` + "`pillion COMMAND --help`" + ` says more.
+Exit codes are 0 for done, 2 for a wrong command line, and 1 for all else; the help of a command names others.
+
 The same program works as ` + "`kubectl pillion`" + ` where a link to it is called ` + "`kubectl-pillion`" + `.
 The server is another program, ` + "`pillion-webhook`" + `, which the chart runs: it takes ` + "`--config FILE`" + `, the settings that the chart renders, and outside of a cluster ` + "`--kubeconfig FILE`" + `.
+` + "`pillion completion bash|zsh|fish|powershell`" + ` prints a script for a shell, by which it completes commands, flags, templates and namespaces.
+`
 
-`)
-	all := commands()
-	shared := sharedFlags(all)
-	for _, cmd := range all {
-		path := cmd.CommandPath()
-		fmt.Fprintf(&out, "- [%s](#%s): %s\n", path, strings.ReplaceAll(path, " ", "-"), cmd.Short)
+const adminCommandsIntroduction = `# Commands of admins
+
+For admins: commands that look at an installation, and change it.
+[The other commands](commands.md) have the rules for all of them.
+`
+
+// writeCommand writes the section of a command.
+func writeCommand(out *strings.Builder, cmd *cobra.Command, shared []flagRow) {
+	fmt.Fprintf(out, "\n## %s\n\n%s.\n\n```text\n%s\n```\n", cmd.CommandPath(), strings.TrimSuffix(cmd.Short, "."), strings.TrimSuffix(cmd.UseLine(), " [flags]"))
+	if cmd.Example != "" {
+		fmt.Fprintf(out, "\n```sh\n%s\n```\n", unindent(cmd.Example))
 	}
-	out.WriteString("- `pillion completion bash|zsh|fish|powershell`: what a shell needs to complete commands, flags, templates and namespaces\n")
-	for _, cmd := range all {
-		fmt.Fprintf(&out, "\n## %s\n\n%s.\n", cmd.CommandPath(), strings.TrimSuffix(cmd.Short, "."))
-		if cmd.Runnable() && !cmd.HasSubCommands() {
-			fmt.Fprintf(&out, "\n    %s\n", cmd.UseLine())
-		}
-		if cmd.Long != "" {
-			fmt.Fprintf(&out, "\n```text\n%s\n```\n", strings.TrimSpace(cmd.Long))
-		}
-		if cmd.Example != "" {
-			fmt.Fprintf(&out, "\nFor example:\n\n```sh\n%s\n```\n", unindent(cmd.Example))
-		}
-		writeFlags(&out, flagRows(cmd), shared)
-	}
-	out.WriteString("\n## Shared flags\n\nSeveral commands have these.\n")
-	writeFlags(&out, shared, nil)
-	return out.String()
+	writeFlags(out, flagRows(cmd), shared)
 }
 
 func unindent(text string) string {
@@ -80,7 +92,7 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A flagRow is a flag in a table of the reference.
+// A flagRow is a flag in a list of the reference.
 type flagRow struct{ name, row string }
 
 // flagRows returns the flags of a command.
@@ -94,7 +106,7 @@ func flagRows(cmd *cobra.Command) []flagRow {
 		if f.Shorthand != "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}
-		rows = append(rows, flagRow{name, fmt.Sprintf("| %s | %s | %s | %s |\n", name, meaning[f.Value.Type()], defaultOf(f), strings.ReplaceAll(f.Usage, "|", `\|`))})
+		rows = append(rows, flagRow{name, fmt.Sprintf("- %s%s: %s\n", name, defaultOf(f), f.Usage)})
 	})
 	return rows
 }
@@ -116,9 +128,8 @@ func sharedFlags(all []*cobra.Command) (shared []flagRow) {
 	return shared
 }
 
-// writeFlags writes a table of a command's own flags, and the names of those that it shares.
+// writeFlags writes a list of a command's own flags, and the names of those that it shares.
 func writeFlags(out *strings.Builder, rows, shared []flagRow) {
-	const head = "\n| flag | takes | default | meaning |\n| --- | --- | --- | --- |\n"
 	var own, also []string
 	for _, r := range rows {
 		if slices.Contains(shared, r) {
@@ -128,18 +139,14 @@ func writeFlags(out *strings.Builder, rows, shared []flagRow) {
 		}
 	}
 	if len(own) > 0 {
-		out.WriteString(head + strings.Join(own, ""))
+		out.WriteString("\n" + strings.Join(own, ""))
 	}
 	if len(also) > 0 {
-		fmt.Fprintf(out, "\n[Shared flags](#shared-flags):\n%s.\n", strings.Join(also, ",\n"))
+		fmt.Fprintf(out, "\n[Shared](commands.md#shared-flags):\n%s.\n", strings.Join(also, ",\n"))
 	}
 }
 
-// meaning says what a flag takes, for people.
-var meaning = map[string]string{
-	"bool": "", "string": "text", "stringSlice": "list: repeat it, or separate by commas", "time": "time: `2027-03-31T00:00:00Z`", "duration": "duration: `30s`, `5m`, `1h30m`",
-}
-
+// defaultOf returns the default of a flag in brackets, or nothing.
 func defaultOf(f *pflag.Flag) string {
 	value := strings.Trim(f.DefValue, "[]")
 	if f.Value.Type() == "duration" {
@@ -148,7 +155,10 @@ func defaultOf(f *pflag.Flag) string {
 	if value == "" || value == "false" {
 		return ""
 	}
-	return "`" + value + "`"
+	if n := strings.Count(value, ",") + 1; n > 10 {
+		return fmt.Sprintf(" (default: %d names)", n)
+	}
+	return " (default `" + value + "`)"
 }
 
 // Help is read in terminals of 80 columns.

@@ -32,7 +32,7 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 	rows := []string{"| `" + events.InjectionNote + "` | Normal | the pod is admitted with a warning, for example because a value of the pod wins over the template's |\n"}
 	for _, c := range codes {
 		if kind := c.EventType(); kind != "" {
-			rows = append(rows, fmt.Sprintf("| [`%s`](../troubleshoot/messages.md#%s) | %s | %s |\n", c, strings.ToLower(string(c)), kind, c.Sentence()))
+			rows = append(rows, fmt.Sprintf("| [`%s`](../troubleshoot/reason-codes.md#%s) | %s | %s |\n", c, strings.ToLower(string(c)), kind, c.Sentence()))
 		}
 	}
 	slices.SortFunc(rows, func(a, b string) int {
@@ -42,7 +42,7 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 	b.WriteString("\n## Reason codes without events\n\nThey stand in answers, metrics, logs and `pillion explain`.\n\n| reason code | it means |\n| --- | --- |\n")
 	for _, c := range codes {
 		if c.EventType() == "" {
-			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/messages.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
+			fmt.Fprintf(&b, "| [`%s`](../troubleshoot/reason-codes.md#%s) | %s |\n", c, strings.ToLower(string(c)), c.Sentence())
 		}
 	}
 	transcript.Generated(t, eventsPage, "go generate ./cmd/pillion", b.String(), *update)

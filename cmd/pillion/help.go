@@ -13,7 +13,7 @@ import (
 const (
 	// helpWidth is that of an ordinary terminal.
 	helpWidth = 80
-	// mostItems is how many items of a default list the help shows; docs/reference/commands.md has all.
+	// mostItems is how many items of a default list the help shows; values.yaml of the chart has all.
 	mostItems = 4
 )
 

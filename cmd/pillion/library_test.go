@@ -31,28 +31,33 @@ import (
 
 const libraryIntroduction = `# The library
 
-For admins who choose templates, and teams that use them: each template inside Pillion's binary.
+For admins who choose templates, and teams that use them: the templates inside Pillion's binary, each with a page of its own.
 An admin serves some of them, and a namespace or a pod asks for them by name.
 [Library settings](library-settings.md) has defaults for all, images from a mirror, and other injectors' annotations.
 
     helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values --set 'library={fluent-bit,vault-agent}'
     kubectl annotate namespace shop pillion.dev/inject=fluent-bit
-    pillion params fluent-bit            # the parameters, with each pattern
+    pillion params fluent-bit            # all parameters, with types, bounds and patterns
     pillion library show fluent-bit      # the manifest, to start a template of your own from
 
 ` + "`library` is the whole list: name those that you have, too.\nPod Security is the strictest standard that a restricted pod still meets with the template, with only the required parameters set.\n" +
-	"All sidecars are native ones: they start before the app and end after it, and a Job with them finishes.\n" +
-	"All are for Linux; a pod for Windows goes without ([operating systems](sidecartemplate.md#operating-systems)).\n" +
-	"In one pod, `vault-agent` starts first, and `ca-bundle` and `environment` come last.\n\n"
+	"All sidecars are native ones, so a Job with them finishes.\n" +
+	"All are for Linux; a pod for Windows goes without ([operating systems](operating-systems.md)).\n" +
+	"In one pod, `vault-agent` starts first, and `ca-bundle` and `environment` come last.\n\n" +
+	"| name | purpose | required parameters | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n"
+
+// everySidecars are parameters that the page of the library explains once.
+var everySidecars = []string{"image", "memory", "cpu", "cpu-limit"}
+
+const libraryEnd = "\nMost templates with a sidecar also have `image`, which pods cannot set, `memory` (requested and at most), `cpu` (requested) and `cpu-limit` (none by default).\n"
 
 // TestTheReferenceOfTheLibraryIsUpToDate holds what 'pillion library list' prints to the templates,
-// and docs/reference/library.md: the same with the parameters, then the comment and the parameters of
-// each.
+// docs/reference/library.md, and a page for each in docs/reference/library: its comment and its parameters.
 func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
-	var table, list, b strings.Builder
+	const command = "go generate ./cmd/pillion"
+	var table, list strings.Builder
 	columns := tabwriter.NewWriter(&list, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(columns, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
-	table.WriteString("| name | what it does | parameters (required ones in bold) | Pod Security | ports |\n| --- | --- | --- | --- | --- |\n")
 	for _, name := range charts.Names() {
 		manifest, err := charts.Template(name)
 		if err != nil {
@@ -67,22 +72,25 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 			t.Fatal(err)
 		}
 		comment, _, _ := strings.Cut(string(manifest), "apiVersion:")
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", name, strings.ReplaceAll(strings.TrimSpace(commentMark.ReplaceAllString(comment, "")), "*", `\*`))
+		var page strings.Builder
+		fmt.Fprintf(&page, "# %s\n\n%s\n\n", name, strings.ReplaceAll(strings.TrimSpace(commentMark.ReplaceAllString(comment, "")), "*", `\*`))
 		needed, err := neededParameters(t.Context(), template)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var keys []string
+		var requirements []string
 		for _, p := range template.Parameters() {
-			key := "`" + strings.TrimPrefix(p.Annotation, name+"."+v1alpha1.Group+"/") + "`"
-			writeLibraryParameter(&b, p, key, needed[p.Name])
+			key := strings.TrimPrefix(p.Annotation, name+"."+v1alpha1.Group+"/")
 			if needed[p.Name] {
-				key = "**" + key + "**"
+				requirements = append(requirements, "`"+key+"`")
 			}
-			keys = append(keys, key)
+			if !slices.Contains(everySidecars, key) {
+				writeLibraryParameter(&page, p, "`"+key+"`", needed[p.Name])
+			}
 		}
+		transcript.Generated(t, "../../docs/reference/library/"+name+".md", command, page.String(), *update)
 		ports := cmp.Or(strings.Join(entry.ports, ", "), "-")
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", name, entry.description, strings.Join(keys, " "), entry.podSecurity, ports)
+		fmt.Fprintf(&table, "| [`%s`](library/%s.md) | %s | %s | %s | %s |\n", name, name, entry.description, strings.Join(requirements, " "), entry.podSecurity, ports)
 		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", name, entry.podSecurity, ports, entry.description)
 	}
 	if err := columns.Flush(); err != nil {
@@ -95,7 +103,7 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 	} else if diff := gocmp.Diff(list.String(), libraryList); diff != "" {
 		t.Errorf("library.txt differs from the templates; go generate ./cmd/pillion writes it (-want +got):\n%s", diff)
 	}
-	transcript.Generated(t, "../../docs/reference/library.md", "go generate ./cmd/pillion", libraryIntroduction+table.String()+b.String(), *update)
+	transcript.Generated(t, "../../docs/reference/library.md", command, libraryIntroduction+table.String()+libraryEnd, *update)
 }
 
 // libraryEntry is one template of the list.
@@ -224,11 +232,13 @@ func examples(p templates.Parameter) map[string]string {
 	return annotations
 }
 
-// writeLibraryParameter writes an item with what a parameter means and can be. Patterns are left to
-// 'pillion params'.
+// writeLibraryParameter writes an item with the meaning of a parameter and its default. Other bounds than
+// an enumeration are left to 'pillion params'.
 func writeLibraryParameter(b *strings.Builder, p templates.Parameter, key string, required bool) {
-	allowed := exampleInAllowed.ReplaceAllString(patternInAllowed.ReplaceAllString(p.Allowed, "text"), "")
-	about := []string{strings.ToUpper(allowed[:1]) + allowed[1:]}
+	var about []string
+	if strings.HasPrefix(p.Allowed, "one of ") {
+		about = append(about, strings.TrimPrefix(p.Allowed, "one of "))
+	}
 	switch {
 	case required:
 		about = append(about, "required")
@@ -238,18 +248,16 @@ func writeLibraryParameter(b *strings.Builder, p templates.Parameter, key string
 	if !slices.Contains(p.SetBy, v1alpha1.Pod) {
 		about = append(about, "not set by pods")
 	}
-	if p.SecondAnnotation != "" {
-		about = append(about, "or by `"+p.SecondAnnotation+"`")
+	bounds := ""
+	if len(about) > 0 {
+		bounds = " (" + strings.Join(about, "; ") + ")"
 	}
-	description := strings.NewReplacer("*", `\*`, ". ", ".\n  ").Replace(p.Description)
-	fmt.Fprintf(b, "- %s: %s\n  %s.\n", key, description, strings.Join(about, "; "))
+	text := strings.TrimSuffix(strings.TrimSuffix(p.Description, "."), ". Required")
+	description := strings.NewReplacer("*", `\*`, ". ", ".\n  ").Replace(text)
+	fmt.Fprintf(b, "- %s%s: %s.\n", key, bounds, description)
 }
 
-var (
-	commentMark      = regexp.MustCompile(`(?m)^# ?`)
-	patternInAllowed = regexp.MustCompile(`text that matches .* as a whole, at most [0-9]+ characters long`)
-	exampleInAllowed = regexp.MustCompile(` such as [^,;]*`)
-)
+var commentMark = regexp.MustCompile(`(?m)^# ?`)
 
 func TestTheChartAcceptsTheNamesOfTheLibrary(t *testing.T) {
 	var schema struct {

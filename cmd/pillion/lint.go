@@ -39,7 +39,7 @@ func newLintCommand() *cobra.Command {
 pods (bundled ones, and yours with --pod), and checks the resulting pods: Jobs
 that would never finish, the order of containers, images without a tag, missing
 resources, values inside scripts. Each finding has its file, line, template,
-path and rule; docs/reference/fields.md lists the rules.
+path and rule; docs/reference/lint-rules.md lists the rules.
 
 A template that no sample pod gets was not checked, and lint says so: give a pod
 that gets it with --pod, or a case that passes with --test. Of a workload lint

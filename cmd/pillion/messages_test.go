@@ -14,9 +14,9 @@ var (
 	messageStart   = regexp.MustCompile("(?m)^(?:\\||-) (`[^|\n]*)")
 )
 
-// Each message that the page of messages explains is one of this version: the parts between its … are
+// Each message that the pages of messages and of the log explain is one of this version: the parts between its … are
 // texts of the source, or of the chart. What kube-apiserver says is not looked for.
-func TestThePageOfMessagesHasTheTextsOfTheSource(t *testing.T) {
+func TestThePagesOfMessagesHaveTheTextsOfTheSource(t *testing.T) {
 	var source strings.Builder
 	if err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -34,13 +34,17 @@ func TestThePageOfMessagesHasTheTextsOfTheSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := strings.Join(strings.Fields(verb.ReplaceAllString(source.String(), "…")), " ")
-	page, err := os.ReadFile("../../docs/troubleshoot/messages.md")
+	messages, err := os.ReadFile("../../docs/troubleshoot/messages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, _, _ := strings.Cut(string(page), "\n## API servers\n")
+	log, err := os.ReadFile("../../docs/troubleshoot/log.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _, _ := strings.Cut(string(messages), "\n## API servers\n")
 	looked := 0
-	for _, start := range messageStart.FindAllStringSubmatch(own, -1) {
+	for _, start := range messageStart.FindAllStringSubmatch(own+string(log), -1) {
 		for _, span := range spans.FindAllStringSubmatch(start[1], -1) {
 			for part := range strings.SplitSeq(span[1]+span[2], "…") {
 				if part = strings.Trim(part, " :;,.()"); len(part) < 8 {
@@ -48,7 +52,7 @@ func TestThePageOfMessagesHasTheTextsOfTheSource(t *testing.T) {
 				}
 				looked++
 				if !strings.Contains(all, part) {
-					t.Errorf("docs/troubleshoot/messages.md explains %q, and nothing says that", part)
+					t.Errorf("docs/troubleshoot explains %q, and nothing says that", part)
 				}
 			}
 		}

@@ -111,7 +111,7 @@ func TestEveryRemedyHasATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, "../../docs/concepts/when-pillion-fails.md", "../../docs/how-to/switch-off.md") {
+	for _, page := range append(pages, "../../docs/concepts/when-pillion-fails.md", "../../docs/concepts/faults.md", "../../docs/concepts/required-policy.md", "../../docs/how-to/switch-off.md") {
 		maps.Copy(named, remediesOfPage(t, page))
 	}
 	tests := map[string]bool{}

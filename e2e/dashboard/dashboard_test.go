@@ -147,3 +147,72 @@ func TestEachQueryKeepsToTheChosenInstallations(t *testing.T) {
 		t.Error("there is no query")
 	}
 }
+
+var (
+	quoted    = regexp.MustCompile("`([^`]+)`")
+	matcher   = regexp.MustCompile(`(\w+)[=!]~?"([^"]*)"`)
+	grouped   = regexp.MustCompile(`\b(?:by|group_left) \(([^)]+)\)`)
+	inLegend  = regexp.MustCompile(`\{\{(\w+)\}\}`)
+	histogram = regexp.MustCompile(`_(bucket|sum|count)$`)
+	// ofScrapes are labels that the scrape and Prometheus itself give.
+	ofScrapes = []string{"job", "namespace", "instance", "pod", "le", "alertname", "alertstate", "severity"}
+)
+
+// A query that names something else has an empty panel. The reference of metrics is generated from the program,
+// and has the labels of each metric with their values.
+func TestEachQueryNamesMetricsLabelsAndValuesThatThereAre(t *testing.T) {
+	sections := map[string]string{}
+	row := func(text, label string) string {
+		return regexp.MustCompile("(?m)^- `" + label + "`:.*$").FindString(text)
+	}
+	for _, name := range []string{"metrics.md", "replica-metrics.md"} {
+		page, err := os.ReadFile("../../docs/reference/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, shared, _ := strings.Cut(string(page), "\n## Labels of several metrics\n")
+		for _, section := range strings.Split(string(page), "\n### ")[1:] {
+			section, _, _ = strings.Cut(section, "\n## ")
+			name, text, _ := strings.Cut(section, "\n")
+			_, labels, _ := strings.Cut(text, "\nLabels: ")
+			labels, _, _ = strings.Cut(labels, "\n")
+			for _, label := range quoted.FindAllStringSubmatch(labels, -1) {
+				text += "\n" + row(shared, label[1])
+			}
+			sections[name] = text
+		}
+	}
+	for _, p := range read(t).Panels {
+		for _, q := range p.Targets {
+			of := ""
+			for _, s := range selector.FindAllStringSubmatch(q.Expr, -1) {
+				text, there := sections[histogram.ReplaceAllString(s[1], "")]
+				if of += text; !there && strings.HasPrefix(s[1], "pillion_") {
+					t.Errorf("panel %q: there is no metric %s", p.Title, s[1])
+				}
+				for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
+					values := row(text, m[1])
+					if values == "" && !slices.Contains(ofScrapes, m[1]) {
+						t.Errorf("panel %q: %s has no label %s", p.Title, s[1], m[1])
+					}
+					for value := range strings.SplitSeq(m[2], "|") {
+						if strings.Count(values, "`") > 2 && regexp.MustCompile(`^\w+$`).MatchString(value) && !strings.Contains(values, "`"+value+"`") {
+							t.Errorf("panel %q: the label %s of %s is never %s", p.Title, m[1], s[1], value)
+						}
+					}
+				}
+			}
+			labels := inLegend.FindAllStringSubmatch(q.LegendFormat, -1)
+			for _, g := range grouped.FindAllStringSubmatch(q.Expr, -1) {
+				for label := range strings.SplitSeq(g[1], ", ") {
+					labels = append(labels, []string{"", label})
+				}
+			}
+			for _, label := range labels {
+				if !slices.Contains(ofScrapes, label[1]) && row(of, label[1]) == "" {
+					t.Errorf("panel %q: no metric of it has the label %s: %s", p.Title, label[1], q.Expr)
+				}
+			}
+		}
+	}
+}

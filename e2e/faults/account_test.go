@@ -7,34 +7,6 @@ import (
 	"time"
 )
 
-func TestAnOutcomeCountsByItsNamespace(t *testing.T) {
-	t.Parallel()
-	missing := []string{"side"}
-	for _, c := range []struct {
-		what string
-		o    Outcome
-		want verdict
-	}{
-		{"injected where it is enforced", Outcome{Kind: Enforced, Closed: true}, good},
-		{"refused where it is enforced", Outcome{Kind: Enforced, Closed: true, Refused: "no answer"}, refused},
-		{"bare where it is enforced", Outcome{Kind: Enforced, Closed: true, Missing: missing}, wrong},
-		{"bare where it is no longer enforced", Outcome{Kind: Enforced, Missing: missing}, bare},
-		{"with a suspended template", Outcome{Kind: Enforced, Closed: true, Unwanted: "side"}, wrong},
-		{"injected where it is asked for", Outcome{Kind: Requested}, good},
-		{"bare where it is asked for", Outcome{Kind: Requested, Missing: missing}, bare},
-		{"refused where it is asked for", Outcome{Kind: Requested, Refused: "no such template"}, refused},
-		{"untouched where nobody asked", Outcome{Kind: NeverAsked}, good},
-		{"refused where nobody asked", Outcome{Kind: NeverAsked, Refused: "no answer"}, wrong},
-		{"changed where nobody asked", Outcome{Kind: NeverAsked, Unwanted: "side"}, wrong},
-		{"refused for a quota", Outcome{Kind: NeverAsked, Otherwise: "quota"}, elsewhere},
-		{"no API server", Outcome{Kind: Enforced, Closed: true, Away: true, Missing: missing}, good},
-	} {
-		if got := c.o.verdict(); got != c.want {
-			t.Errorf("%s counts as %q, want %q", c.what, got, c.want)
-		}
-	}
-}
-
 var zero = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // at is an outcome of a pod that was sent so many seconds after zero, and took 10 ms.

@@ -28,7 +28,7 @@ func (r *run) busiest(ctx context.Context) ([]ground.Replica, error) {
 			answered[replica.Name] += sign * n
 		}
 		if sign < 0 {
-			if err := sleep(ctx, time.Second); err != nil {
+			if err := measure.Sleep(ctx, time.Second); err != nil {
 				return nil, err
 			}
 		}

@@ -1,20 +1,16 @@
 package faults
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -73,7 +69,7 @@ var changes = []change{
 		return func(answer string) bool { return strings.Contains(answer, value) }, err
 	}},
 	{kind: "label", n: 100, prepare: func(ctx context.Context, r *run) error {
-		return errors.Join(makeChangesNamespace(ctx, r), r.apply(ctx, matchingTemplate), sleep(ctx, 2*settle))
+		return errors.Join(makeChangesNamespace(ctx, r), r.apply(ctx, matchingTemplate), measure.Sleep(ctx, 2*settle))
 	}, make: func(ctx context.Context, r *run, i int) (func(string) bool, error) {
 		on, value := i%2 == 0, "null"
 		if on {
@@ -104,7 +100,7 @@ func makeChangesNamespace(ctx context.Context, r *run) error {
 	if err := makeNamespace(ctx, r.client, changesNamespace, Requested); err != nil {
 		return err
 	}
-	return sleep(ctx, 2*settle)
+	return measure.Sleep(ctx, 2*settle)
 }
 
 func (r *run) patchNamespace(ctx context.Context, name, patch string) error {
@@ -133,7 +129,7 @@ func (r *run) change(ctx context.Context, c change, wrong *[]string) error {
 		}
 		for _, replica := range replicas {
 			if err == nil && !c.throughAPIServer {
-				err = until(ctx, has, func() (string, error) { return replica.ask(ctx, changesNamespace) })
+				err = until(ctx, has, func() (string, error) { return ask(ctx, replica, changesNamespace) })
 			}
 		}
 		if err != nil {
@@ -159,7 +155,7 @@ func until(ctx context.Context, has func(string) bool, ask func() (string, error
 		if time.Since(began) > changeLimit {
 			return fmt.Errorf("not in force after %s: %.300s (%v)", changeLimit, answer, err)
 		}
-		if err := sleep(ctx, 2*time.Millisecond); err != nil {
+		if err := measure.Sleep(ctx, 2*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -181,62 +177,33 @@ func loadPod() *corev1.Pod {
 	return pod
 }
 
-// A reviewer sends reviews to one replica, as an API server does.
-type reviewer struct {
-	name, url string
-	client    *http.Client
-}
-
-// reviewers returns one for each replica, for the entry of namespaces that fail open.
-func (r *run) reviewers(ctx context.Context) ([]reviewer, error) {
-	var list []reviewer
+// reviewers returns one for each replica.
+func (r *run) reviewers(ctx context.Context) (list []*measure.Reviewer, err error) {
 	for _, replica := range r.g.Replicas(ground.Namespace) {
-		url, transport, err := measure.Reviews(ctx, r.client, replica)
+		reviewer, err := measure.NewReviewer(ctx, r.client, replica, 15*time.Second)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, reviewer{replica.Name, url, &http.Client{Transport: transport, Timeout: 15 * time.Second}})
+		list = append(list, reviewer)
 	}
 	return list, nil
 }
 
 // ask returns the patch that the replica answers for a pod of the namespace.
-func (r reviewer) ask(ctx context.Context, namespace string) (string, error) {
+func ask(ctx context.Context, replica *measure.Reviewer, namespace string) (string, error) {
 	pod := loadPod()
 	pod.Namespace = namespace
-	object, err := json.Marshal(pod)
+	review, err := measure.ReviewOf(pod, "0f5b8a5e-64f3-4a55-8f0e-2a3b5c8d9e02", true)
 	if err != nil {
 		return "", err
 	}
-	dryRun := true
-	body, err := json.Marshal(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"},
-		Request: &admissionv1.AdmissionRequest{
-			UID: "0f5b8a5e-64f3-4a55-8f0e-2a3b5c8d9e02", Operation: admissionv1.Create, Namespace: namespace, DryRun: &dryRun,
-			Kind: metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, Resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"},
-			Object: runtime.RawExtension{Raw: object},
-		},
-	})
-	if err != nil {
-		return "", err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url, bytes.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	response, err := r.client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
+	text, err := replica.Review(ctx, review)
 	if err != nil {
 		return "", err
 	}
 	var answer admissionv1.AdmissionReview
 	if err := json.Unmarshal(text, &answer); err != nil || answer.Response == nil {
-		return "", fmt.Errorf("%s answers %s: %.300s", r.name, response.Status, text)
+		return "", fmt.Errorf("%s answers %.300s", replica.Name, text)
 	}
 	return string(answer.Response.Patch), nil
 }

@@ -56,7 +56,7 @@ const hung = 20 * time.Second
 // reuse has helm upgrade keep the values of the release.
 const reuse = "--reset-then-reuse-values"
 
-// faults are done in this order. docs/concepts/when-pillion-fails.md has a row for each.
+// faults are done in this order. docs/concepts/faults.md has a row for each.
 var faults = []fault{
 	{name: "burst", harm: burst},
 	{name: "burst-after-none", before: scaledFromNone, harm: burst},
@@ -105,7 +105,7 @@ func cpuLimit(limit string) func(context.Context, *run) error {
 		if err := r.upgrade(ctx, reuse, "--set", "resources.limits.cpu="+limit); err != nil {
 			return err
 		}
-		return sleep(ctx, calm)
+		return measure.Sleep(ctx, calm)
 	}
 }
 
@@ -150,7 +150,7 @@ func apiServerRestart(ctx context.Context, r *run) error {
 func apiServerAway(ctx context.Context, r *run) error {
 	server := r.g.APIServers()[0]
 	server.Stop(ctx, 0)
-	if err := sleep(ctx, away); err != nil {
+	if err := measure.Sleep(ctx, away); err != nil {
 		return errors.Join(err, server.Start(context.WithoutCancel(ctx)))
 	}
 	return server.Start(ctx)
@@ -230,8 +230,8 @@ func (r *run) askOf(ctx context.Context, one ground.Replica, namespace string) (
 		return "", err
 	}
 	for _, replica := range reviewers {
-		if replica.name == one.Name {
-			return replica.ask(ctx, namespace)
+		if replica.Name == one.Name {
+			return ask(ctx, replica, namespace)
 		}
 	}
 	return "", fmt.Errorf("%s is not ready any more", one.Name)
@@ -247,7 +247,7 @@ func makeLate(ctx context.Context, r *run) error {
 		}
 		r.late = append(r.late, name)
 	}
-	return sleep(ctx, 2*settle)
+	return measure.Sleep(ctx, 2*settle)
 }
 
 // annotateLate has them ask, in one write each, and creates pods in them from then on.
@@ -283,7 +283,7 @@ func makeEnforced(ctx context.Context, r *run) error {
 	if err := measure.Within(ctx, controllersLimit, func() error { return r.enforced(ctx, name) }); err != nil {
 		return err
 	}
-	return sleep(ctx, 2*settle)
+	return measure.Sleep(ctx, 2*settle)
 }
 
 // enforced is nil if the namespace has the label of those that fail closed.
@@ -423,7 +423,7 @@ func (r *run) manifest(ctx context.Context, verb, manifest string) error {
 		if _, _, last = ground.Exec(ctx, r.g, manifest, "kubectl", verb, "-f", "-"); last == nil {
 			return nil
 		}
-		if err := sleep(ctx, 250*time.Millisecond); err != nil {
+		if err := measure.Sleep(ctx, 250*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -50,10 +50,10 @@ type run struct {
 }
 
 // Run does the faults and measures the changes whose names match, and writes their lines to
-// out. Wrong is what is not as docs/concepts/when-pillion-fails.md states; the error is about the run itself.
+// out. Wrong is what is not as docs/concepts/faults.md states; the error is about the run itself.
 func Run(ctx context.Context, g *ground.Node, checkout ground.Checkout, only *regexp.Regexp, out io.Writer) (wrong []string, err error) {
 	r := &run{g: g, checkout: checkout, out: out, state: newState(), starts: map[string]time.Duration{}}
-	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md"), NameColumn); err != nil {
+	if r.windows, err = ReadWindows(checkout.Path("docs", "concepts", "faults.md"), NameColumn); err != nil {
 		return nil, err
 	}
 	config, client, err := measure.Connect(g.Kubeconfig())
@@ -122,7 +122,7 @@ func (r *run) prepare(ctx context.Context) error {
 func (r *run) do(ctx context.Context, f fault) (Result, error) {
 	window, ok := r.windows[f.name]
 	if !ok {
-		return Result{}, errors.New("docs/concepts/when-pillion-fails.md states no windows of it")
+		return Result{}, errors.New("docs/concepts/faults.md states no windows of it")
 	}
 	if f.fresh {
 		if err := r.fresh(ctx); err != nil {
@@ -155,7 +155,7 @@ func (r *run) do(ctx context.Context, f fault) (Result, error) {
 		return Result{}, fmt.Errorf("doing it: %w", err)
 	}
 	if f.mend != nil {
-		if err := sleep(ctx, f.hold); err != nil {
+		if err := measure.Sleep(ctx, f.hold); err != nil {
 			return Result{}, err
 		}
 		t.Mending = time.Now()
@@ -164,7 +164,7 @@ func (r *run) do(ctx context.Context, f fault) (Result, error) {
 		}
 	}
 	// Before that, what was before the fault would be taken for the recovery.
-	if err := sleep(ctx, max(f.lasts, 2*calm)); err != nil {
+	if err := measure.Sleep(ctx, max(f.lasts, 2*calm)); err != nil {
 		return Result{}, err
 	}
 	recovered := measure.Within(ctx, recoveryLimit, func() error { return r.load.steady(calm) })
@@ -292,13 +292,4 @@ func rollback(ctx context.Context, r *run) error {
 func install(ctx context.Context, r *run) error {
 	_, err := ground.Run(ctx, r.g, "helm", ground.InstallArgs(r.g, r.checkout.Chart(), append([]string{"--timeout=120s"}, Values...)...)...)
 	return err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -35,34 +35,3 @@ func TestAHistorySaysWhatWasSoAllTheTime(t *testing.T) {
 		}
 	}
 }
-
-// A command returns some time after the API server has taken the change.
-func TestWhileACommandChangesSomethingItIsNeither(t *testing.T) {
-	t.Parallel()
-	var h History
-	second := func(n int) time.Time { return zero.Add(time.Duration(n) * settle) }
-	h.Change(second(10), second(12), true)
-	for at, want := range map[int][2]bool{9: {true, false}, 10: {}, 11: {}, 12: {}, 13: {false, true}} {
-		if got := [2]bool{h.Always(false, second(at), second(at)), h.Always(true, second(at), second(at))}; got != want {
-			t.Errorf("at second %d it is always false and always true: %v, want %v", at, got, want)
-		}
-	}
-}
-
-func TestANamespaceFailsClosedByItsLabelAndTheEntry(t *testing.T) {
-	t.Parallel()
-	s := newState()
-	s.labelled["shop"] = &History{}
-	s.labelled["shop"].Set(zero, true)
-	s.entry.Set(zero, true)
-	s.entry.Set(zero.Add(10*settle), false) // the configuration is deleted
-	for at, want := range map[int]bool{0: false, 2: true, 8: true, 10: false, 12: false} {
-		from := zero.Add(time.Duration(at) * settle)
-		if got := s.closed("shop", from, from.Add(settle/2)); got != want {
-			t.Errorf("after %d s it fails closed: %v, want %v", at, got, want)
-		}
-		if s.closed("elsewhere", from, from) {
-			t.Error("a namespace without the label fails closed")
-		}
-	}
-}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The columns of the table in docs/concepts/when-pillion-fails.md that this package reads.
+// The columns of the table in docs/concepts/faults.md that this package reads.
 const (
 	// NameColumn has the names of the faults of this package.
 	NameColumn    = "fault"
@@ -15,7 +15,7 @@ const (
 	bareColumn    = "bare for"
 )
 
-// ReadWindows reads docs/concepts/when-pillion-fails.md: the rows of every table that has a column
+// ReadWindows reads docs/concepts/faults.md: the rows of every table that has a column
 // of that name, by what stands in it, and the two of windows. A cell of these is "never", or
 // seconds such as "15 s", with or without words after it.
 func ReadWindows(path, name string) (map[string]Window, error) {

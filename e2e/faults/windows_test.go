@@ -44,7 +44,7 @@ func TestTheDocumentStatesTheWindowsOfEveryFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	windows, err := ReadWindows(checkout.Path("docs", "concepts", "when-pillion-fails.md"), NameColumn)
+	windows, err := ReadWindows(checkout.Path("docs", "concepts", "faults.md"), NameColumn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,6 +55,6 @@ func TestTheDocumentStatesTheWindowsOfEveryFault(t *testing.T) {
 	}
 	slices.Sort(done)
 	if !slices.Equal(stated, done) {
-		t.Errorf("docs/concepts/when-pillion-fails.md has the faults\n%q, and the command does\n%q", stated, done)
+		t.Errorf("docs/concepts/faults.md has the faults\n%q, and the command does\n%q", stated, done)
 	}
 }

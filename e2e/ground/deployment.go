@@ -247,7 +247,6 @@ func (g *ControlPlane) programsOf(ctx context.Context, object *appsv1.Deployment
 		s := surroundings{
 			client:    g.client,
 			namespace: object.Namespace,
-			podName:   object.Name + "-" + strconv.Itoa(i),
 			dir:       g.path(object.Namespace, strconv.Itoa(i)),
 		}
 		p, err := s.program(ctx, &object.Spec.Template.Spec)

@@ -8,7 +8,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,18 +25,18 @@ type program struct {
 	Folders   []string          // empty ones, to be made
 }
 
-// surroundings are what a container can ask its kubelet about itself.
+// surroundings are where a container runs.
 type surroundings struct {
-	client             kubernetes.Interface
-	namespace, podName string
-	dir                string // where its volumes stand
+	client    kubernetes.Interface
+	namespace string
+	dir       string // where its volumes stand
 }
 
 // program makes a program of the pod's only container. What it cannot do as a kubelet
-// would (parts of volumes, references, variables in texts) is an error.
+// would (parts of volumes, variables from elsewhere) is an error.
 func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program, error) {
-	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 {
-		return program{}, fmt.Errorf("%d containers and %d init containers; the ground runs exactly one container", len(pod.Containers), len(pod.InitContainers))
+	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 || len(pod.Containers[0].Command)+len(pod.Containers[0].EnvFrom) != 0 {
+		return program{}, fmt.Errorf("%d containers and %d init containers; the ground runs exactly one container, by its image's entry point and without envFrom", len(pod.Containers), len(pod.InitContainers))
 	}
 	container := &pod.Containers[0]
 	p := program{Dir: s.dir, Files: map[string][]byte{}}
@@ -45,33 +44,21 @@ func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program
 	if err != nil {
 		return program{}, err
 	}
-	env, err := s.environment(container)
-	if err != nil {
-		return program{}, err
-	}
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		p.Env = append(p.Env, name+"="+paths.Replace(env[name]))
+	for _, v := range container.Env {
+		if v.ValueFrom != nil {
+			return program{}, fmt.Errorf("environment variable %s: the ground knows plain values only", v.Name)
+		}
+		p.Env = append(p.Env, v.Name+"="+v.Value)
 	}
 	for name, data := range p.Files {
 		if path.Base(name) == settingsFile { // its paths are those inside the container
 			p.Files[name] = []byte(paths.Replace(string(data)))
 		}
 	}
-	for _, arg := range s.arguments(container) {
-		if err := literal(arg); err != nil {
-			return program{}, fmt.Errorf("argument: %w", err)
-		}
+	for _, arg := range container.Args {
 		p.Args = append(p.Args, paths.Replace(arg))
 	}
 	return p, nil
-}
-
-// arguments leaves out the name of the binary, which an image's entry point gives.
-func (s surroundings) arguments(container *corev1.Container) []string {
-	if len(container.Command) == 0 {
-		return container.Args
-	}
-	return append(slices.Clone(container.Command[1:]), container.Args...)
 }
 
 // mount reads the volumes that the container mounts, and returns what turns the paths
@@ -123,51 +110,6 @@ func (s surroundings) volume(ctx context.Context, v *corev1.Volume) (map[string]
 		return object.Data, nil
 	}
 	return nil, fmt.Errorf("the ground mounts emptyDir, and configMap and secret volumes as a whole, only")
-}
-
-// environment is the container's variables.
-func (s surroundings) environment(container *corev1.Container) (map[string]string, error) {
-	if len(container.EnvFrom) > 0 {
-		return nil, fmt.Errorf("envFrom: the ground knows env only")
-	}
-	env := map[string]string{}
-	for _, v := range container.Env {
-		value, err := v.Value, literal(v.Value)
-		if v.ValueFrom != nil {
-			value, err = s.reference(container, v.ValueFrom)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
-		}
-		env[v.Name] = value
-	}
-	return env, nil
-}
-
-func (s surroundings) reference(container *corev1.Container, from *corev1.EnvVarSource) (string, error) {
-	if r := from.ResourceFieldRef; r != nil && r.Resource == "limits.memory" && r.Divisor.IsZero() {
-		if limit := container.Resources.Limits.Memory(); !limit.IsZero() {
-			return strconv.FormatInt(limit.Value(), 10), nil
-		}
-	}
-	if from.FieldRef == nil {
-		return "", fmt.Errorf("the ground resolves fieldRef, and limits.memory of the container itself, only")
-	}
-	switch from.FieldRef.FieldPath {
-	case "metadata.name":
-		return s.podName, nil
-	case "metadata.namespace":
-		return s.namespace, nil
-	}
-	return "", fmt.Errorf("the ground does not know the field %s", from.FieldRef.FieldPath)
-}
-
-// literal is an error where a kubelet would put a variable's value into the text.
-func literal(text string) error {
-	if strings.Contains(text, "$(") || strings.Contains(text, "$$") {
-		return fmt.Errorf("%q: the ground does not expand variables", text)
-	}
-	return nil
 }
 
 // settingsFile is the name of the file that the server of the chart runs by.

@@ -2,12 +2,9 @@ package measure
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -21,13 +18,10 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// RequestedEntry is the entry of Pillion's webhook configuration that reviews of pods come
-// through, unless their namespace fails closed.
-const RequestedEntry = "requested.pillion.dev"
-
 // A Cluster is a control plane of its own with Pillion on it.
 type Cluster struct {
 	*ground.ControlPlane
+	Checkout ground.Checkout
 	// Config is an admin's, without client-side rate limits.
 	Config *rest.Config
 	Client kubernetes.Interface
@@ -56,7 +50,7 @@ func Start(ctx context.Context, options ground.Options, out io.Writer, values ..
 			err = errors.Join(err, g.Close())
 		}
 	}()
-	c := &Cluster{ControlPlane: g}
+	c := &Cluster{ControlPlane: g, Checkout: checkout}
 	if c.Config, c.Client, err = Connect(g.Kubeconfig()); err != nil {
 		return nil, err
 	}
@@ -64,6 +58,18 @@ func Start(ctx context.Context, options ground.Options, out io.Writer, values ..
 		return nil, fmt.Errorf("installing Pillion: %w", err)
 	}
 	return c, nil
+}
+
+// Clients returns a client of each kubeconfig.
+func Clients(kubeconfigs []string) (clients []kubernetes.Interface, err error) {
+	for _, path := range kubeconfigs {
+		_, client, err := Connect(path)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, client)
+	}
+	return clients, nil
 }
 
 // Connect makes a client without client-side rate limits, on connections of its own.
@@ -99,34 +105,6 @@ func (c *Cluster) MakeNamespace(ctx context.Context, name string, annotations ma
 		_, err := c.Client.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err
 	})
-}
-
-// Reviews returns how an API server calls a replica for pods: a URL, and a transport that
-// trusts what is published, with a dialer that goes to the replica.
-func Reviews(ctx context.Context, client kubernetes.Interface, replica ground.Replica) (string, *http.Transport, error) {
-	configuration, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, ground.Release, metav1.GetOptions{})
-	if err != nil {
-		return "", nil, fmt.Errorf("reading how API servers call Pillion: %w", err)
-	}
-	for _, w := range configuration.Webhooks {
-		if w.Name != RequestedEntry {
-			continue
-		}
-		service, roots := w.ClientConfig.Service, x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(w.ClientConfig.CABundle) {
-			return "", nil, fmt.Errorf("the CA bundle of %s holds no certificate", w.Name)
-		}
-		name := service.Name + "." + service.Namespace + ".svc"
-		transport := &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name},
-			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, replica.Serve.String())
-			},
-		}
-		target := url.URL{Scheme: "https", Host: name, Path: *service.Path, RawQuery: "timeout=10s"}
-		return target.String(), transport, nil
-	}
-	return "", nil, fmt.Errorf("the webhook configuration %s has no entry %s", ground.Release, RequestedEntry)
 }
 
 // Within calls try every 20 ms until it returns nil, and gives up after limit with its

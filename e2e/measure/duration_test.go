@@ -36,11 +36,3 @@ func TestAShareOfTheDurationsDoesNotExceedTheirQuantile(t *testing.T) {
 		}
 	}
 }
-
-func TestAMedianIsInTheMiddle(t *testing.T) {
-	for want, values := range map[float64][]float64{0: nil, 3: {3}, 2: {3, 1}, 1.5: {9, 1.5, 0}} {
-		if got := Median(values); got != want {
-			t.Errorf("the median of %v is %v, want %v", values, got, want)
-		}
-	}
-}

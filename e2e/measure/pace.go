@@ -19,3 +19,13 @@ func Every(ctx context.Context, pace time.Duration, do func()) {
 		}
 	}
 }
+
+// Sleep returns after d, or with an error when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -132,13 +132,9 @@ func Run(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Writer) 
 }
 
 func newRun(ctx context.Context, g *ground.ControlPlane, plan Plan, out io.Writer) (*run, error) {
-	var clients []kubernetes.Interface
-	for _, path := range g.Kubeconfigs() {
-		_, client, err := measure.Connect(path)
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, client)
+	clients, err := measure.Clients(g.Kubeconfigs())
+	if err != nil {
+		return nil, err
 	}
 	if err := makeNamespaces(ctx, clients); err != nil {
 		return nil, err

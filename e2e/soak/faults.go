@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
+	"github.com/pillion-dev/pillion/e2e/measure"
 	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
@@ -27,11 +28,11 @@ type fault struct {
 	name, on string
 	// do does it, and returns when it has ended. after clears up at the end of the round.
 	do, after func(context.Context, *run, Step) error
-	// What it does besides the windows of docs/concepts/when-pillion-fails.md: see Effect. Zero: never.
+	// What it does besides the windows of docs/concepts/faults.md: see Effect. Zero: never.
 	denied, stale, elsewhere time.Duration
 }
 
-// kinds of faults. docs/concepts/when-pillion-fails.md has a row for each.
+// kinds of faults. docs/concepts/faults.md has a row for each.
 var kinds = []fault{
 	{name: "kill-one", on: "replicas", do: kill(false)},
 	{name: "kill-all", on: "replicas", do: kill(true)},
@@ -84,7 +85,7 @@ func turnClock(ctx context.Context, r *run, s Step) error {
 	r.g.UsePillion(filepath.Join(r.clocks, off, "pillion-webhook"))
 	err := restart(ctx, r, s)
 	if err == nil {
-		err = sleep(ctx, s.Hold)
+		err = measure.Sleep(ctx, s.Hold)
 	}
 	r.g.UsePillion(r.checkout.Webhook())
 	return errors.Join(err, restart(ctx, r, s))
@@ -116,14 +117,14 @@ func (r *run) slow(ctx context.Context, s Step, signal func(syscall.Signal) erro
 		if err := signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		err := sleep(ctx, stopped)
+		err := measure.Sleep(ctx, stopped)
 		if err := signal(syscall.SIGCONT); err != nil {
 			return err
 		}
 		if err != nil {
 			return err
 		}
-		if err := sleep(ctx, running); err != nil {
+		if err := measure.Sleep(ctx, running); err != nil {
 			return err
 		}
 	}
@@ -149,7 +150,7 @@ func (r *run) apiServer(s Step) *ground.APIServer {
 func killAPIServer(ctx context.Context, r *run, s Step) error {
 	server := r.apiServer(s)
 	server.Stop(ctx, 0)
-	if err := sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.Hold); err != nil {
 		return err
 	}
 	return server.Start(ctx)
@@ -158,7 +159,7 @@ func killAPIServer(ctx context.Context, r *run, s Step) error {
 // stopAPIServer has one hang: connections stand, and nothing is answered.
 func stopAPIServer(ctx context.Context, r *run, s Step) error {
 	server := r.apiServer(s)
-	return errors.Join(server.Signal(syscall.SIGSTOP), sleep(ctx, s.Hold), server.Signal(syscall.SIGCONT))
+	return errors.Join(server.Signal(syscall.SIGSTOP), measure.Sleep(ctx, s.Hold), server.Signal(syscall.SIGCONT))
 }
 
 func slowAPIServer(ctx context.Context, r *run, s Step) error {
@@ -172,7 +173,7 @@ func delayAPIServer(ctx context.Context, r *run, s Step) error {
 	server := r.apiServer(s)
 	defer server.Lag(0)
 	server.Lag(lag)
-	return sleep(ctx, s.Hold)
+	return measure.Sleep(ctx, s.Hold)
 }
 
 func damageSecret(ctx context.Context, r *run, s Step) error {
@@ -222,7 +223,7 @@ func editEntries(ctx context.Context, r *run, s Step) error {
 	if err := r.configure(ctx, func(_ int, w *admissionregistrationv1.MutatingWebhook) { edit(w) }); err != nil {
 		return err
 	}
-	err := sleep(ctx, s.Hold)
+	err := measure.Sleep(ctx, s.Hold)
 	if err == nil {
 		err = r.configure(ctx, func(i int, w *admissionregistrationv1.MutatingWebhook) {
 			was := r.chart[i].DeepCopy()
@@ -265,7 +266,7 @@ func (r *run) without(ctx context.Context, s Step, resource schema.GroupVersionR
 			return err
 		}
 	}
-	if err := sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.Hold); err != nil {
 		return err
 	}
 	for _, o := range objects {
@@ -315,7 +316,7 @@ func fightLabel(ctx context.Context, r *run, s Step) error {
 		if err := write(value); err != nil {
 			return err
 		}
-		if err := sleep(ctx, 2*time.Second); err != nil {
+		if err := measure.Sleep(ctx, 2*time.Second); err != nil {
 			return err
 		}
 	}
@@ -348,7 +349,7 @@ func editTemplates(ctx context.Context, r *run, s Step) error {
 		if err := r.edit(ctx, selectingTemplate, fmt.Sprintf(`"required":%v,`, required || s.Pick%2 == 0)); err != nil {
 			return err
 		}
-		if err := sleep(ctx, 500*time.Millisecond); err != nil {
+		if err := measure.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -360,7 +361,7 @@ func startCanary(ctx context.Context, r *run, s Step) error {
 	if err := r.apply(ctx, canary); err != nil {
 		return err
 	}
-	if err := sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.Hold); err != nil {
 		return err
 	}
 	return r.again(ctx, func(ctx context.Context) error {
@@ -379,7 +380,7 @@ func removeCanary(ctx context.Context, r *run, _ Step) error {
 func upgrade(ctx context.Context, r *run, s Step) error {
 	err := r.helm(ctx, "upgrade", ground.Release, r.checkout.Chart(), "--reset-then-reuse-values", "--set", "log.level=debug")
 	if err == nil {
-		err = sleep(ctx, s.Hold)
+		err = measure.Sleep(ctx, s.Hold)
 	}
 	if err == nil {
 		err = r.helm(ctx, "rollback", ground.Release)

@@ -127,7 +127,7 @@ func (r *run) count(ctx context.Context, before snapshot) error {
 		if len(differs) == 0 || time.Now().After(deadline) {
 			break
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := measure.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ import (
 // Replicas is how many replicas run: the chart's default.
 const Replicas = 2
 
-// NameColumn heads the column of docs/concepts/when-pillion-fails.md that has the names of faults
+// NameColumn heads the column of docs/concepts/faults.md that has the names of faults
 // that are only done here. The others are those of package faults.
 const NameColumn = "in a soak"
 
@@ -86,27 +86,18 @@ const (
 )
 
 // Run does the plan on a ground that is Balanced and has Pillion. The error is about the run itself.
-func Run(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, plan Plan, out io.Writer) (Result, error) {
-	r := &run{g: g, checkout: checkout, out: out, clocks: plan.Clocks, load: &load{waiting: map[int]string{}}, windows: map[string]faults.Window{}}
+func Run(ctx context.Context, g *measure.Cluster, plan Plan, out io.Writer) (Result, error) {
+	r := &run{g: g.ControlPlane, checkout: g.Checkout, client: g.Client, out: out, clocks: plan.Clocks, load: &load{waiting: map[int]string{}}, windows: map[string]faults.Window{}}
 	r.log.Templates, r.log.Closed, r.result.Seed = map[string][]version{}, map[string]*faults.History{}, plan.Seed
 	chosen, err := r.choose(plan.Only)
 	if err != nil {
 		return r.result, err
 	}
-	config, client, err := measure.Connect(g.Kubeconfig())
-	if err != nil {
+	if r.dynamic, err = dynamic.NewForConfig(g.Config); err != nil {
 		return r.result, err
 	}
-	r.client = client
-	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
+	if r.load.clients, err = measure.Clients(g.Kubeconfigs()); err != nil {
 		return r.result, err
-	}
-	for _, path := range g.Kubeconfigs() {
-		_, client, err := measure.Connect(path)
-		if err != nil {
-			return r.result, err
-		}
-		r.load.clients = append(r.load.clients, client)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -138,7 +129,7 @@ func Run(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, 
 // choose returns what the schedule has to know, and reads the windows.
 func (r *run) choose(only *regexp.Regexp) ([]kindOfFault, error) {
 	var chosen []kindOfFault
-	path := r.checkout.Path("docs", "concepts", "when-pillion-fails.md")
+	path := r.checkout.Path("docs", "concepts", "faults.md")
 	stated, err := faults.ReadWindows(path, faults.NameColumn)
 	if err != nil {
 		return nil, err
@@ -192,7 +183,7 @@ func (r *run) round(ctx context.Context, steps []Step) error {
 		recovery = max(recovery, effect.Refused, effect.Bare, f.denied, f.stale, f.elsewhere)
 		r.result.Faults++
 		all.Go(func() {
-			if errs[i] = sleep(ctx, s.After); errs[i] != nil {
+			if errs[i] = measure.Sleep(ctx, s.After); errs[i] != nil {
 				return
 			}
 			done := r.begin(Fault{Step: s, Effect: effect, Began: time.Now()})
@@ -207,7 +198,7 @@ func (r *run) round(ctx context.Context, steps []Step) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := sleep(ctx, recovery+strict); err != nil {
+	if err := measure.Sleep(ctx, recovery+strict); err != nil {
 		return err
 	}
 	for _, s := range steps {
@@ -270,7 +261,7 @@ func (r *run) say(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", 
 // finish waits until every pod is admitted, and looks what is left.
 func (r *run) finish(ctx context.Context, before snapshot) error {
 	deadline := time.Now().Add(faults.Patience)
-	for sleep(ctx, 100*time.Millisecond) == nil {
+	for measure.Sleep(ctx, 100*time.Millisecond) == nil {
 		r.load.mu.Lock()
 		n := len(r.load.waiting)
 		r.load.mu.Unlock()
@@ -299,15 +290,6 @@ func (r *run) again(ctx context.Context, try func(context.Context) error) error 
 		}
 		return err
 	})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
 }
 
 // prepare makes templates and namespaces, and returns when pods come as they should.
@@ -349,7 +331,7 @@ func (r *run) prepare(ctx context.Context, background *sync.WaitGroup) error {
 			return err
 		}
 	}
-	if err := sleep(ctx, settle); err != nil {
+	if err := measure.Sleep(ctx, settle); err != nil {
 		return err
 	}
 	return measure.Within(ctx, againLimit, func() error {

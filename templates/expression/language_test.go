@@ -120,10 +120,10 @@ func functionsPage(t *testing.T) string {
 	}
 	b.WriteString("\nAn amount is a quantity, its text (`'500m'`, a parameter, a field of the pod), or a number.\n" +
 		"`${…}` writes a quantity as Kubernetes does: `${scale('1', 0.2)}` is `200m`.\n\n## All functions\n\n" +
-		"All others are those of Kubernetes' admission policies, without those that ask for permissions.\n\n" +
-		"Macros: `" + strings.Join(macros, "`, `") + "`.\n\n| function | forms |\n| --- | --- |\n")
+		"All others are those of Kubernetes' admission policies, without those that ask for permissions.\nThe type after the colon is the result's.\n\n" +
+		"Macros: `" + strings.Join(macros, "`, `") + "`.\n\n")
 	for _, name := range functionNames() {
-		fmt.Fprintf(&b, "| %s | %s |\n", code(name), forms(baseEnvironment().Functions()[name]))
+		fmt.Fprintf(&b, "- %s\n", forms(baseEnvironment().Functions()[name]))
 	}
 	return b.String()
 }
@@ -140,13 +140,13 @@ func forms(f *decls.FunctionDecl) string {
 		if o.IsMemberFunction() {
 			form = args[0] + "." + f.Name() + "(" + strings.Join(args[1:], ", ") + ")"
 		}
-		form = "`" + form + " → " + typeName(o.ResultType()) + "`"
+		form = "`" + form + ": " + typeName(o.ResultType()) + "`"
 		if !slices.Contains(all, form) {
 			all = append(all, form)
 		}
 	}
 	slices.Sort(all)
-	return strings.Join(all, "<br>")
+	return strings.Join(all, ",\n  ")
 }
 
 func typeName(t *types.Type) string {

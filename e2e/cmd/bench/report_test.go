@@ -35,22 +35,3 @@ func TestARatioIsOfWhatIsAddedToNothing(t *testing.T) {
 		}
 	}
 }
-
-func TestCallsAreCountedByTheNameOfTheWebhook(t *testing.T) {
-	const metrics = `# HELP apiserver_admission_webhook_request_total calls
-apiserver_admission_webhook_request_total{code="200",name="requested.pillion.dev",operation="CREATE",rejected="false",type="admit"} 40
-apiserver_admission_webhook_request_total{code="500",name="requested.pillion.dev",operation="CREATE",rejected="true",type="admit"} 2
-apiserver_admission_webhook_rejection_count{name="requested.pillion.dev"} 7
-apiserver_mutating_admission_policy_check_total{error_type="no_error",policy="p",policy_binding="b"} 1e+03
-`
-	got, err := calls([]byte(metrics))
-	if err != nil || len(got) != 2 || got["requested.pillion.dev"] != 42 || got["p"] != 1000 {
-		t.Errorf("calls %v, %v", got, err)
-	}
-	if said := perPod(map[string]float64{"requested.pillion.dev": 2, "p": 1000}, got, 20); said != "requested.pillion.dev:2" {
-		t.Errorf("said %s", said)
-	}
-	if said := perPod(got, got, 20); said != "none" {
-		t.Errorf("said %s", said)
-	}
-}

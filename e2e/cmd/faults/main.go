@@ -1,6 +1,6 @@
 // Command faults shows what faults cost (see package faults), on a node of its own that is
 // removed at the end. It prints a line for each fault, and exits with 1 if one is not as
-// docs/concepts/when-pillion-fails.md states.
+// docs/concepts/faults.md states.
 package main
 
 import (

@@ -19,29 +19,25 @@ import (
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
-// plan is what is measured.
-type plan struct {
-	measure.Filling
+const (
 	// settle is how long after it became ready Pillion is measured.
-	settle time.Duration
+	settle = time.Minute
 	// target is how many MiB of resident memory are allowed.
-	target float64
-}
+	target = 160.0
+)
 
 func main() {
-	p := plan{}
+	p := measure.Filling{}
 	flag.IntVar(&p.Namespaces, "namespaces", 10_000, "how many namespaces there are")
 	flag.IntVar(&p.Templates, "templates", 100, "how many SidecarTemplates there are")
-	flag.DurationVar(&p.settle, "settle", time.Minute, "how long after it became ready Pillion is measured")
-	flag.Float64Var(&p.target, "target", 160, "how many MiB of resident memory are allowed")
 	flag.Parse()
 	measure.Main("idle", func(ctx context.Context) error {
 		resident, heap, err := run(ctx, p)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.Namespaces, p.Templates, resident, heap, p.target)
-		if resident > p.target {
+		fmt.Printf("IDLE namespaces=%d templates=%d rss_mb=%.1f heap_mb=%.1f target_mb=%g\n", p.Namespaces, p.Templates, resident, heap, target)
+		if resident > target {
 			return measure.ErrMissed
 		}
 		return nil
@@ -50,7 +46,7 @@ func main() {
 
 // run fills a cluster while no Pillion runs, starts one, and measures it. It returns what is
 // resident and what the program has on its heap, garbage included, in MiB.
-func run(ctx context.Context, p plan) (resident, heap float64, err error) {
+func run(ctx context.Context, p measure.Filling) (resident, heap float64, err error) {
 	g, err := measure.Start(ctx, ground.FromEnvironment(), os.Stdout)
 	if err != nil {
 		return 0, 0, err
@@ -59,7 +55,7 @@ func run(ctx context.Context, p plan) (resident, heap float64, err error) {
 	if err := g.Scale(ctx, ground.Namespace, 0); err != nil {
 		return 0, 0, err
 	}
-	if err := g.Fill(ctx, p.Filling, os.Stdout); err != nil {
+	if err := g.Fill(ctx, p, os.Stdout); err != nil {
 		return 0, 0, err
 	}
 	began := time.Now()
@@ -78,7 +74,7 @@ func run(ctx context.Context, p plan) (resident, heap float64, err error) {
 	select {
 	case <-ctx.Done():
 		return 0, 0, ctx.Err()
-	case <-time.After(p.settle):
+	case <-time.After(settle):
 	}
 	heap, err = measure.Metric(ctx, replica, "go_memstats_heap_alloc_bytes")
 	if err != nil {
@@ -90,6 +86,6 @@ func run(ctx context.Context, p plan) (resident, heap float64, err error) {
 	}
 	const mib = 1 << 20
 	fmt.Printf("%s later: resident %.1f MiB (of it %.1f of the binary's file), at its peak %.1f, %.1f s of CPU\n",
-		p.settle, float64(u.Resident)/mib, float64(u.File)/mib, float64(u.Peak)/mib, u.CPU)
+		settle, float64(u.Resident)/mib, float64(u.File)/mib, float64(u.Peak)/mib, u.CPU)
 	return float64(u.Resident) / mib, heap / mib, nil
 }

@@ -58,19 +58,6 @@ func aModule(t *testing.T, path string, files map[string]string) goPackage {
 	return p
 }
 
-func TestFilesAboveALinkedPackageCountAndOthersDoNot(t *testing.T) {
-	modules, err := gather([]goPackage{aModule(t, "example.com/a", map[string]string{
-		"LICENSE.md": apache, "NOTICE": "x", "LICENSES": "a list", "pkg/LICENSE": mit, "pkg/inner/license.go": "package inner", "pkg/inner/PATENTS": "y", "other/LICENSE": gpl, "README": "z",
-	})}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := slices.Sorted(maps.Keys(modules[0].files))
-	if want := "LICENSE.md LICENSES NOTICE pkg/LICENSE pkg/inner/PATENTS"; strings.Join(got, " ") != want || strings.Join(modules[0].kinds, " ") != "Apache-2.0 MIT" {
-		t.Errorf("files %q of the kinds %q, want %s", got, modules[0].kinds, want)
-	}
-}
-
 func TestEveryModuleWithoutAnAllowedLicenceIsNamed(t *testing.T) {
 	_, err := gather([]goPackage{
 		aModule(t, "example.com/none", map[string]string{"NOTICE": apache}), aModule(t, "example.com/inner", map[string]string{"pkg/LICENSE": mit}),
@@ -148,26 +135,5 @@ func TestEveryModuleOfTheBinaryHasItsLicence(t *testing.T) {
 		if len(text) == 0 || !utf8.ValidString(text) {
 			t.Errorf("%s has %d bytes", path, len(text))
 		}
-	}
-}
-
-func TestTheSameModulesGiveTheSameFiles(t *testing.T) {
-	checkout, err := ground.FindCheckout(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	stale := filepath.Join(dir, "out", "stale")
-	if err := os.MkdirAll(filepath.Dir(stale), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(stale, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(string(checkout), "./cmd/pillion-webhook", filepath.Join(dir, "out")); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := contents(t, filepath.Join(dir, "out")), contents(t, checkout.Path("bin", "licenses")); !maps.Equal(got, want) {
-		t.Errorf("%d files, want the %d of make build", len(got), len(want))
 	}
 }

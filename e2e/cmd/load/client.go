@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -22,29 +20,8 @@ type exchange struct{ body, answer []byte }
 
 // A client sends reviews to one Pillion.
 type client struct {
-	url       string
-	http      *http.Client
+	*measure.Reviewer
 	exchanges []exchange
-}
-
-// post sends a review, and returns the answer.
-func (c *client) post(ctx context.Context, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json, */*")
-	response, err := c.http.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %.200s", response.Status, answer)
-	}
-	return answer, err
 }
 
 // learn sends every review once, checks that the answer is as it has to be, and keeps it.
@@ -76,7 +53,7 @@ func (c *client) learn(ctx context.Context, cluster *measure.Cluster) error {
 
 // first is the answer to a review, which has to have a patch or none.
 func (c *client) first(ctx context.Context, body []byte, patched bool) ([]byte, error) {
-	answer, err := c.post(ctx, body)
+	answer, err := c.Review(ctx, body)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +71,7 @@ func (c *client) first(ctx context.Context, body []byte, patched bool) ([]byte, 
 func (c *client) repeat(ctx context.Context, number int) error {
 	// A step that shares no divisor with the number of reviews mixes them.
 	e := c.exchanges[number*37%len(c.exchanges)]
-	answer, err := c.post(ctx, e.body)
+	answer, err := c.Review(ctx, e.body)
 	if err == nil && !bytes.Equal(answer, e.answer) {
 		err = fmt.Errorf("the answer is %.400s, and was %.400s", answer, e.answer)
 	}

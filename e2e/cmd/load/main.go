@@ -1,7 +1,7 @@
 // Command load sends admission reviews to Pillion at a fixed rate, as API servers would, on a
 // control plane of its own that is removed at the end.
 //
-//	load -for 60s -rate 1000
+//	load -for 60s
 //
 // Pillion is the binary that `make build` makes, as the chart runs it, on one CPU with
 // GOMAXPROCS=1. This process and the control plane run on the others, if there are any. The
@@ -20,7 +20,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -31,6 +30,9 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
+
+// rate is how many reviews are sent in a second.
+const rate = 1000
 
 // The targets.
 const (
@@ -43,15 +45,14 @@ const (
 const connections = 25
 
 func main() {
-	rate := flag.Int("rate", 1000, "how many reviews are sent in a second")
 	lasting := flag.Duration("for", time.Minute, "how long")
 	flag.Parse()
-	measure.Main("load", func(ctx context.Context) error { return run(ctx, *rate, *lasting) })
+	measure.Main("load", func(ctx context.Context) error { return run(ctx, *lasting) })
 }
 
-func run(ctx context.Context, rate int, lasting time.Duration) (err error) {
-	if rate < 1 || lasting < time.Second {
-		return fmt.Errorf("-rate %d -for %s; at least one review a second and a second are needed", rate, lasting)
+func run(ctx context.Context, lasting time.Duration) (err error) {
+	if lasting < time.Second {
+		return fmt.Errorf("-for %s; at least a second is needed", lasting)
 	}
 	// All that this process starts runs on the CPUs that it may use itself.
 	last := runtime.NumCPU() - 1
@@ -80,13 +81,14 @@ func run(ctx context.Context, rate int, lasting time.Duration) (err error) {
 	if err := pin(ctx, replica.PID, strconv.Itoa(last)); err != nil {
 		return err
 	}
-	url, transport, err := measure.Reviews(ctx, cluster.Client, replica)
+	reviewer, err := measure.NewReviewer(ctx, cluster.Client, replica, timeout)
 	if err != nil {
 		return err
 	}
-	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = connections, connections
-	defer transport.CloseIdleConnections()
-	c := &client{url: url, http: &http.Client{Transport: transport, Timeout: timeout}}
+	reviewer.Transport.MaxConnsPerHost, reviewer.Transport.MaxIdleConnsPerHost = connections, connections
+	defer reviewer.Transport.CloseIdleConnections()
+
+	c := &client{Reviewer: reviewer}
 	if err := c.learn(ctx, cluster); err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func run(ctx context.Context, rate int, lasting time.Duration) (err error) {
 		return err
 	}
 	cpu := (after.CPU - before.CPU) / time.Since(began).Seconds()
-	return report(rate, results, after.Peak, cpu)
+	return report(results, after.Peak, cpu)
 }
 
 // pin keeps every thread of a process, and the processes that it starts from now on, to CPUs.
@@ -116,7 +118,7 @@ func pin(ctx context.Context, pid int, cpus string) error {
 }
 
 // report prints what was measured, and returns an error if a target is missed.
-func report(rate int, results []took, peak uint64, cpu float64) error {
+func report(results []took, peak uint64, cpu float64) error {
 	var latencies []time.Duration
 	failed := 0
 	for i, t := range results {

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/e2e/measure"
@@ -110,7 +107,9 @@ func reviews(ctx context.Context, cluster *measure.Cluster) ([]review, error) {
 			if err != nil {
 				return nil, fmt.Errorf("completing a pod for %s: %w", g.namespace, err)
 			}
-			body, err := reviewOf(g, pod, types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", len(made))))
+			// As an API server sends it, the pod has no name and no UID yet.
+			pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = g.namespace, "", "", metav1.Time{}
+			body, err := measure.ReviewOf(pod, types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", len(made))), false)
 			if err != nil {
 				return nil, err
 			}
@@ -130,23 +129,4 @@ func podOf(g group, size int) *corev1.Pod {
 		c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprint("SETTING_", i), Value: strings.Repeat("value/", 1+i%16)})
 	}
 	return pod
-}
-
-// reviewOf is the review of a completed pod, as API servers send it: the pod has no name and no UID yet.
-func reviewOf(g group, pod *corev1.Pod, uid types.UID) ([]byte, error) {
-	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
-	pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = g.namespace, "", "", metav1.Time{}
-	object, err := json.Marshal(pod)
-	if err != nil {
-		return nil, err
-	}
-	kind, resource := metav1.GroupVersionKind{Version: "v1", Kind: "Pod"}, metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
-	request := &admissionv1.AdmissionRequest{
-		UID: uid, Kind: kind, Resource: resource, RequestKind: &kind, RequestResource: &resource, Namespace: g.namespace,
-		Operation: admissionv1.Create, DryRun: new(bool), Object: runtime.RawExtension{Raw: object},
-		Options: runtime.RawExtension{Raw: []byte(`{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}`)},
-	}
-	request.UserInfo.Username = "system:serviceaccount:kube-system:replicaset-controller"
-	request.UserInfo.Groups = []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"}
-	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, Request: request})
 }

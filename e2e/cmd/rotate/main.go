@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -16,18 +15,12 @@ import (
 	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
+// plan is done by `make rotate`.
+var plan = rotation.Plan{CAs: 20, Leaves: 100, Starts: 50, Emptied: 20, Recreated: 5, Secrets: 10, Limit: 15 * time.Minute}
+
 func main() {
-	plan := rotation.Plan{}
-	flag.IntVar(&plan.CAs, "cas", 20, "how often the CA is replaced")
-	flag.IntVar(&plan.Leaves, "leaves", 100, "how many leaves are served, at least")
-	flag.IntVar(&plan.Starts, "starts", 50, "how often all replicas are started together")
-	flag.IntVar(&plan.Emptied, "emptied", 20, "how often the caBundles are emptied or replaced")
-	flag.IntVar(&plan.Recreated, "recreated", 5, "how often the webhook configuration is recreated")
-	flag.IntVar(&plan.Secrets, "secrets", 10, "how often the CA's Secret is deleted or damaged")
-	flag.DurationVar(&plan.Limit, "limit", 15*time.Minute, "how long the planned part may take")
-	flag.Parse()
 	measure.Main("rotate", func(ctx context.Context) error {
-		result, err := run(ctx, plan)
+		result, err := run(ctx)
 		if err != nil {
 			return err
 		}
@@ -37,25 +30,18 @@ func main() {
 	})
 }
 
-func run(ctx context.Context, plan rotation.Plan) (_ rotation.Result, err error) {
-	checkout, err := ground.FindCheckout(".")
-	if err != nil {
-		return rotation.Result{}, err
-	}
+func run(ctx context.Context) (_ rotation.Result, err error) {
 	options := ground.FromEnvironment()
 	options.APIServers, options.Lag, options.Balanced = 2, rotation.Lag, true
-	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
+	g, err := measure.Start(ctx, options, os.Stdout, rotation.Values()...)
 	if err != nil {
 		return rotation.Result{}, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := ground.Install(ctx, g, checkout, rotation.Values()...); err != nil {
-		return rotation.Result{}, err
-	}
 	if err := g.Scale(ctx, ground.Namespace, rotation.Replicas); err != nil {
 		return rotation.Result{}, err
 	}
-	result, err := rotation.Run(ctx, g, plan, os.Stdout)
+	result, err := rotation.Run(ctx, g.ControlPlane, plan, os.Stdout)
 	fmt.Printf("in all: %d CAs made, %d of them signed, %d leaves seen\n", result.CAs, result.Signed, result.Leaves)
 	return result, err
 }

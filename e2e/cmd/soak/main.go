@@ -41,22 +41,15 @@ func main() {
 }
 
 func run(ctx context.Context, plan soak.Plan) (_ soak.Result, err error) {
-	checkout, err := ground.FindCheckout(".")
-	if err != nil {
-		return soak.Result{}, err
-	}
 	options := ground.FromEnvironment()
 	options.Balanced, options.APIServers = true, cmp.Or(options.APIServers, 3)
-	g, err := ground.StartControlPlane(ctx, checkout, options, os.Stdout)
+	g, err := measure.Start(ctx, options, os.Stdout, "--set", "enforcement=Asked", "--set", fmt.Sprint("replicas=", soak.Replicas))
 	if err != nil {
 		return soak.Result{}, err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := ground.Install(ctx, g, checkout, "--set", "enforcement=Asked"); err != nil {
-		return soak.Result{}, err
-	}
 	if err := g.Scale(ctx, ground.Namespace, soak.Replicas); err != nil {
 		return soak.Result{}, err
 	}
-	return soak.Run(ctx, g, checkout, plan, os.Stdout)
+	return soak.Run(ctx, g, plan, os.Stdout)
 }

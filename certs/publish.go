@@ -45,7 +45,7 @@ func (p *publisher) publish(ctx context.Context, b bundles) {
 	want := b.bundle()
 	for _, c := range p.configurations {
 		var err error
-		if r, ok := c.get(); ok && want != nil && len(r.outdated(want)) > 0 {
+		if r, ok := c.get(); ok && want != nil && p.nextText(c, r, want) != nil {
 			err = p.publishIn(ctx, c, r, b)
 		}
 		p.problems.record(c.String(), failedPublish, err)
@@ -68,17 +68,14 @@ func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registra
 	if err != nil {
 		return fmt.Errorf("before publishing the CA bundle: %w", err)
 	}
-	entries := r.outdated(want)
-	if want == nil || len(entries) == 0 {
+	if want == nil {
 		return nil
 	}
-	text := append(slices.Clone(want), '\n')
-	if !slices.ContainsFunc(entries, func(e entry) bool { return !bytes.Equal(e.caBundle, text) }) {
-		if c.seen.age(r.resourceVersion, p.now()) < rewriteAfter {
-			return nil
-		}
-		text = want
+	text := p.nextText(c, r, want)
+	if text == nil {
+		return nil
 	}
+	entries := r.outdated(want)
 	patch, err := bundlePatch(r, entries, text)
 	if err != nil {
 		return err
@@ -93,6 +90,23 @@ func (p *publisher) publishIn(ctx context.Context, c *configuration, r *registra
 	}
 	p.log.Info("published the CA bundle", "configuration", c.String(), "entries", len(entries))
 	return nil
+}
+
+// nextText returns the text of the bundle to write now: the first one, or the second one if all entries that need
+// it have had the first one for [rewriteAfter]. It returns nil if there is nothing to write yet.
+func (p *publisher) nextText(c *configuration, r *registration, want []byte) []byte {
+	entries := r.outdated(want)
+	if len(entries) == 0 {
+		return nil
+	}
+	first := append(slices.Clone(want), '\n')
+	switch {
+	case slices.ContainsFunc(entries, func(e entry) bool { return !bytes.Equal(e.caBundle, first) }):
+		return first
+	case c.seen.age(r.resourceVersion, p.now()) < rewriteAfter:
+		return nil
+	}
+	return want
 }
 
 // jsonPatchOperation is one operation of RFC 6902.

@@ -226,6 +226,17 @@ func (c *cluster) configuration() *admissionv1.MutatingWebhookConfiguration {
 	return stored.(*admissionv1.MutatingWebhookConfiguration)
 }
 
+// secretReads counts the requests for one Secret, besides lists and watches.
+func (c *cluster) secretReads() int {
+	n := 0
+	for _, a := range c.Actions() {
+		if a.Matches("get", secrets.Resource) {
+			n++
+		}
+	}
+	return n
+}
+
 // written counts the applied patches.
 func (c *cluster) written() int {
 	c.mu.Lock()

@@ -101,9 +101,9 @@ type configuration struct {
 
 	// refused is the version on which the API server refused a patch as invalid. It gives this
 	// answer in two cases: the patch's "test" failed because there is a newer version, or it
-	// does not accept the value. Then the version stays. seen is the version whose bundle has
+	// does not accept the value. Then the version stays. rewrite is the version whose bundle has
 	// to be written again. Only the publisher uses both.
-	refused, seen versionAge
+	refused, rewrite versionAge
 }
 
 // configurationFor returns a configuration, with its entries that call the Service.

@@ -103,7 +103,7 @@ func (p *publisher) nextText(c *configuration, r *registration, want []byte) []b
 	switch {
 	case slices.ContainsFunc(entries, func(e entry) bool { return !bytes.Equal(e.caBundle, first) }):
 		return first
-	case c.seen.age(r.resourceVersion, p.now()) < rewriteAfter:
+	case c.rewrite.age(r.resourceVersion, p.now()) < rewriteAfter:
 		return nil
 	}
 	return want

@@ -19,8 +19,8 @@ var (
 	identity = regexp.MustCompile(`(?m)^kind: (\S+)\n(?:.*\n)*?  name: "?([^\s"]+)`)
 )
 
-// renderedBy returns the objects that the chart renders by a file of values, by kind and name, without
-// the policies, which the tests of stolen tokens try, and without the copy of all objects for pillion check.
+// renderedBy returns the objects that the chart renders by a file of values, by kind and name. It leaves out
+// the policies, which the tests of stolen tokens try, and the copy of all objects for pillion check.
 func renderedBy(t *testing.T, values string) string {
 	t.Helper()
 	image, err := checkout.Image()

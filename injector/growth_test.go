@@ -95,7 +95,7 @@ const (
 	toUninject measured = "uninject" // an injected pod, without the templates
 )
 
-// growths go up to 4,000 containers, 20,000 variables of a container, 1,000 volumes and 10,000 items of a list of a
+// growths are pods of up to 4,000 containers, 20,000 variables or 1,000 volumes, and lists of 10,000 items in a
 // template.
 var growths = []growth{
 	{what: "environment,containers", size: 2000, library: []string{"environment"}, shape: containers},

@@ -2,8 +2,6 @@ package coverage
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/pillion-dev/pillion/templates/show"
 )
 
 // Others is the value of the label pod_namespace for all namespaces that are not named. No
@@ -43,8 +41,8 @@ func (c *Counter) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, n, labels...)
 	}
 	for desc, counts := range map[*prometheus.Desc]map[string]int{missingDesc: last.missing, outdatedDesc: last.outdated} {
-		worst, rest := show.Worst(counts, maxNamespaces)
-		for _, name := range worst {
+		names, rest := largest(counts, maxNamespaces)
+		for _, name := range names {
 			gauge(desc, float64(counts[name]), name)
 		}
 		gauge(desc, float64(rest), Others)

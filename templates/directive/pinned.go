@@ -1,9 +1,9 @@
 package directive
 
-// Pinned reports whether no template may remove the pod's part at the path, which has field names and an
+// pinned reports whether no template may remove the pod's part at the path, which has field names and an
 // element for each item of a list. An empty path is the pod itself. A template may remove any part of the spec
 // except its list of containers, any label or all of them, and single annotations.
-func Pinned(path ...string) bool {
+func pinned(path ...string) bool {
 	if len(path) < 2 {
 		return true
 	}

@@ -156,7 +156,7 @@ func checkPatch(object map[string]any, where Where) string {
 		return onlyKeyedItems
 	}
 	switch {
-	case Pinned(path...):
+	case pinned(path...):
 		return takesAway(path)
 	case !says.Delete && !says.Replace:
 		return wrongPatch
@@ -188,7 +188,7 @@ func checkUnset(object map[string]any, where Where) string {
 			return fmt.Sprintf(namesDirective, name)
 		case object[name] != nil:
 			return fmt.Sprintf(removesAndSets, name)
-		case Pinned(path...):
+		case pinned(path...):
 			return takesAway(path)
 		}
 	}

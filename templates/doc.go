@@ -20,5 +20,3 @@
 // directives, image references and the pod's schema; apimachinery. Only
 // templates/expression imports CEL. No package of injector, no client, no clock.
 package templates
-
-//go:generate go test . ./expression -run TestTheReference -update

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/templates"
 )
 
 // ending is a context that ends when it has been asked so often. It has no clock.
@@ -73,37 +71,6 @@ func TestAReviewEndsSoonAfterItsContext(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestARefusalForWantOfTimeSaysWhatToDo(t *testing.T) {
-	g := large[0]
-	r := g.at(t, g.size)
-	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	deadline, cancel := context.WithDeadline(t.Context(), began.Add(1800*time.Millisecond))
-	defer cancel() // the deadline is in the past
-	p := NewPipeline(Config{Now: func() time.Time { return began }})
-	request := Request{Operation: "CREATE", Pod: podOf(t, string(r.text)), Templates: r.set, Namespace: templates.Namespace{Name: "bench"}}
-	for step, c := range map[string]struct {
-		ctx  context.Context
-		want string
-		name string
-	}{
-		"before anything": {deadline, "the 1.8 s that the API server allows passed while Pillion was choosing the templates: make the pod smaller, or inject fewer templates into it; " +
-			"if the pod is small, Pillion is overloaded: try again, or ask the cluster's admin for a longer timeout of the webhook " +
-			"(TemplateTooExpensive)", ""},
-		"while a template is rendered": {&ending{Context: deadline, after: 500, err: context.DeadlineExceeded},
-			"the 1.8 s that the API server allows passed while Pillion was rendering the template ", "fluent-bit"},
-		"without a deadline": {&ending{Context: t.Context(), err: context.DeadlineExceeded}, "the API server's timeout passed while Pillion was ", ""},
-	} {
-		out, err := p.Inject(c.ctx, request)
-		if err != nil || out.Allowed || len(out.Refusals) != 1 || !strings.HasPrefix(out.Message, c.want) {
-			t.Errorf("%s: %v %v %s", step, err, out.Allowed, out.Message)
-			continue
-		}
-		if c.name != "" && (len(out.Templates) != 1 || out.Templates[0].Name != out.Refusals[0].Name || out.Templates[0].Name != c.name) {
-			t.Errorf("%s: the outcome is about %+v", step, out.Templates)
-		}
 	}
 }
 

@@ -64,22 +64,6 @@ func TestATemplateOfANamespaceIsForItsOwnPods(t *testing.T) {
 	}
 }
 
-// The message says who can resume a template.
-func TestASuspendedTemplateSaysWhoSuspendedIt(t *testing.T) {
-	set := templatestest.Any(t,
-		templatestest.Manifest("shared", adding("shared", "suspend: true, ")),
-		templatestest.Namespaced("shop", "own", adding("own", "suspend: true, ")),
-		templatestest.Namespaced("shop", "broken", adding("broken", "suspend: true, nome: x, ")))
-	for name, want := range map[string]string{
-		"shared": "the cluster's admin has suspended it", "own": "NamespacedSidecarTemplate shop/own is suspended", "broken": "NamespacedSidecarTemplate shop/broken is suspended",
-	} {
-		out := askIn(t, set, "shop", name)
-		if o := out.Templates[0]; o.Code != reason.Suspended || !strings.Contains(o.Why, want) || name != "shared" && strings.Contains(o.Why, "admin") {
-			t.Errorf("%s: %s: %s", name, o.Code, o.Why)
-		}
-	}
-}
-
 func TestATemplateOfANamespaceHasNoFieldThatReachesBeyond(t *testing.T) {
 	for field, want := range map[string]string{
 		"required: true, match: {podSelector: {}}": "spec.required", "availableTo: {}": "spec.availableTo", "verify: {images: [a]}": "spec.verify",

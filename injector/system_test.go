@@ -4,9 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/injector/policy"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/templates"
 
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -57,18 +55,6 @@ func TestAPodGetsTheTemplatesForItsOperatingSystemAndAWarningForOthersThatItAsks
 	}
 }
 
-func TestATemplateThatOnlyMatchesIsLeftOutOfAnotherSystemsPodWithoutAWord(t *testing.T) {
-	set := templatestest.Specs(t, map[string]string{"penguin": "match: {podSelector: {}}\n  parameters: [{name: level, type: string, enum: [a], required: true}]\n  " + `inject: {metadata: {labels: {penguin: "${params.level}"}}}`})
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: podFor(t, "", osWindows), Namespace: templates.Namespace{Name: "shop"}, Templates: set, Explain: true})
-	if err != nil || !out.Allowed || len(out.Operations) > 0 || len(out.Warnings) > 0 || len(out.Templates) != 1 || out.Templates[0].Code != reason.OtherSystem {
-		t.Errorf("%+v, %v", out, err)
-	}
-	last := out.Steps[len(out.Steps)-1]
-	if want := (policy.Step{Template: "penguin", Rule: "template penguin", Input: "operating system", Result: "OtherSystem: " + out.Templates[0].Why}); last != want {
-		t.Errorf("the last step is %+v, want %+v", last, want)
-	}
-}
-
 // A tenant who says that a Linux pod is for Windows gains nothing where a template is required.
 func TestAPodForAnotherSystemIsRefusedWhereATemplateIsRequired(t *testing.T) {
 	for _, spec := range []string{osWindows, selectorWindows} {
@@ -94,15 +80,6 @@ func TestAPodForAnotherSystemIsRefusedWhereATemplateIsRequired(t *testing.T) {
 		if err != nil || out.Allowed {
 			t.Errorf("with a forged record: %v: %s", err, out.Message)
 		}
-	}
-}
-
-// Elsewhere a required template is one that may be asked for.
-func TestARequiredTemplateThatIsAskedForElsewhereGivesAWarning(t *testing.T) {
-	pod := podFor(t, `"pillion.dev/inject":"audit"`, osWindows)
-	out, err := NewPipeline(Config{}).Inject(t.Context(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "other"}, Templates: requiredSet(t)})
-	if err != nil || !out.Allowed || len(out.Warnings) != 1 || !strings.HasPrefix(out.Warnings[0], "OtherSystem: without audit: ") {
-		t.Errorf("%v: %q, %s", err, out.Warnings, out.Message)
 	}
 }
 

@@ -1,7 +1,6 @@
 package apply_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -119,48 +118,5 @@ func TestEveryRowOfTheTable(t *testing.T) {
 				t.Errorf("warnings %q, want %q", got, c.warning)
 			}
 		})
-	}
-}
-
-func TestOperationsAreAsDeepAsTheChange(t *testing.T) {
-	r, err := update(t, fragmenttest.Decode(t, "{metadata: {name: p, annotations: {own: x}}, spec: {dnsPolicy: None, containers: [{name: web, image: w, env: [{name: A, value: x}]}]}}"),
-		"{metadata: {labels: {l: x}}, spec: {$unset: [dnsPolicy], hostname: h, volumes: [{name: v}], containers: [{name: web, env: [{name: B, value: z, $position: First}], securityContext: {runAsUser: 1}}]}}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, o := range r.Operations {
-		got = append(got, o.Op()+" "+o.Pointer())
-	}
-	want := "add /metadata/labels, add /spec/containers/0/env/0, add /spec/containers/0/securityContext, remove /spec/dnsPolicy, add /spec/hostname, add /spec/volumes, " +
-		"add /metadata/labels/pillion.dev~1injected, add /metadata/labels/t.pillion.dev~1hash, add /metadata/annotations/pillion.dev~1status"
-	if text := strings.Join(got, ", "); text != want {
-		t.Errorf("got  %s\nwant %s", text, want)
-	}
-}
-
-func TestMetadataThatAreAbsentNullOrEmptyComeBack(t *testing.T) {
-	for _, metadata := range []string{"", "metadata: null, ", "metadata: {}, ", "metadata: {name: p}, ", "metadata: {labels: null, annotations: null}, ", "metadata: {labels: {}, annotations: {}}, ", "metadata: {annotations: {a: b}}, "} {
-		for _, fragment := range []string{"spec: {hostname: h}", "metadata: {labels: {a: b}, annotations: {c: d}}"} {
-			pod := fragmenttest.Decode(t, "{"+metadata+"spec: {containers: []}}")
-			r, err := update(t, pod, fragment)
-			if err != nil {
-				t.Fatal(err)
-			}
-			rec, err := record.Parse(r.Pod)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if base := rec.Base(r.Pod); string(podschema.Encode(base)) != string(podschema.Encode(pod)) {
-				t.Errorf("%s with %s: the base pod is %s", metadata, fragment, podschema.Encode(base))
-			}
-		}
-	}
-	for _, metadata := range []string{"7", "[]", "{labels: 7}", "{annotations: []}"} {
-		_, err := call(t, fragmenttest.Decode(t, "{metadata: "+metadata+", spec: {containers: []}}"), "spec: {hostname: h}")
-		var malformed *merge.PodError
-		if !errors.As(err, &malformed) || !strings.HasPrefix(err.Error(), "the pod is malformed at metadata") {
-			t.Errorf("%s: %v", metadata, err)
-		}
 	}
 }

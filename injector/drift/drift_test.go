@@ -4,19 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/drift"
-	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -263,88 +259,6 @@ func TestALabelThatCameAfterTheCreationSelectsNothing(t *testing.T) {
 	}
 }
 
-// The pods of the golden cases are those that the pipeline's own tests inject.
-func TestAPodThatWasInjectedNowIsNeverMissingOrOutdated(t *testing.T) {
-	dirs, err := filepath.Glob("../testdata/*/pod.yaml")
-	if err != nil || len(dirs) < 60 {
-		t.Fatalf("%d golden cases (%v)", len(dirs), err)
-	}
-	compared, shared := 0, entriesOf(t, "../testdata/templates/*.yaml")
-	for _, file := range dirs {
-		dir := filepath.Dir(file)
-		pod, ns, set := golden(t, dir, shared)
-		if metadata, _ := pod["metadata"].(map[string]any); metadata["annotations"] != nil && metadata["annotations"].(map[string]any)["pillion.dev/status"] != nil {
-			continue // it comes with the record of another pod
-		}
-		out, err := pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns, Templates: set})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !out.Allowed {
-			continue
-		}
-		s := compare(t, live(t, out.Pod), ns, set)
-		if s.Behind() || s.Has(drift.Dropped) || s.Has(drift.Refused) || len(s.Places) > 0 {
-			t.Errorf("%s: %s, places %v, %s", dir, states(s), s.Places, s.Message)
-		}
-		if s.Injected() != (out.Code == reason.Injected) {
-			t.Errorf("%s: injected %v, and the webhook said %s", dir, s.Injected(), out.Code)
-		}
-		compared++
-	}
-	if compared < 60 {
-		t.Errorf("%d cases compared", compared)
-	}
-}
-
-// entriesOf compiles the templates of files.
-func entriesOf(t *testing.T, glob string) []templates.Entry {
-	t.Helper()
-	files, err := filepath.Glob(glob)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var entries []templates.Entry
-	for _, file := range files {
-		manifest, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		template := templatestest.Compile(t, string(manifest))
-		entries = append(entries, templates.Entry{Name: template.Name(), Template: template})
-	}
-	return entries
-}
-
-func golden(t *testing.T, dir string, shared []templates.Entry) (pod map[string]any, ns templates.Namespace, set *templates.Set) {
-	t.Helper()
-	read := func(file string) map[string]any {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		object, err := yaml.YAMLToJSON(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return decode(t, string(object))
-	}
-	ns = templates.Namespace{Name: "shop"}
-	if _, err := os.Stat(filepath.Join(dir, "namespace.yaml")); err == nil {
-		ns = injector.NamespaceOf(read(filepath.Join(dir, "namespace.yaml")))
-	}
-	ns.Labels = maps.Clone(ns.Labels)
-	if ns.Labels == nil {
-		ns.Labels = map[string]string{}
-	}
-	ns.Labels["pillion.dev/injection"] = "enabled"
-	own := entriesOf(t, filepath.Join(dir, "template*.yaml"))
-	if len(own) == 0 {
-		own = shared
-	}
-	return read(filepath.Join(dir, "pod.yaml")), ns, templates.NewSet(own)
-}
-
 // Whatever namespace and pod say: a pod that passes now stands as it would get it, a template
 // that changes is outdated in each pod that has it, and nothing else is, and a pod that says
 // "false" lacks nothing.
@@ -396,26 +310,4 @@ func TestDriftFollowsTheWebhook(t *testing.T) {
 			rt.Fatalf("a bare pod lacks %v, and a new one gets %v", lacks, has)
 		}
 	})
-}
-
-func TestWhoIsCalledDependsOnTheLabel(t *testing.T) {
-	asks := map[string]any{"pillion.dev/inject": "side"}
-	for _, c := range []struct {
-		label       string
-		annotations map[string]any
-		all, want   bool
-	}{
-		{"", nil, false, false}, {"", asks, false, true}, {"", nil, true, true},
-		{"enabled", nil, false, true}, {"enforced", nil, false, true}, {"enforced", asks, true, true},
-		{"disabled", asks, false, false}, {"disabled", asks, true, false}, {"Enabled", nil, false, false}, {"Enabled", asks, false, true},
-	} {
-		r := entries.Registration{All: c.all}
-		if got := r.Calls(asking(c.label, ""), c.annotations); got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
-		r.Excluded = []string{"kube-system", "shop"}
-		if r.Calls(asking(c.label, ""), c.annotations) {
-			t.Errorf("%+v: called in an excluded namespace", c)
-		}
-	}
 }

@@ -205,38 +205,6 @@ func TestTheResourcesOfAPodFollowItsContainers(t *testing.T) {
 	}
 }
 
-func TestWhatTemplatesAddToThePodsResources(t *testing.T) {
-	sidecar := func(name, cpu string) string {
-		return "spec: {containers: [{name: " + name + ", image: s, resources: {requests: {cpu: " + cpu + "}}}]}"
-	}
-	const sizes = "spec: {resources: {requests: {cpu: 1}, limits: {cpu: 1}}}"
-	const pod = "spec: {%containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}"
-	for name, c := range map[string]struct {
-		resources string
-		all       []string
-		keep      int // the template with podResources: Keep
-		want      string
-	}{
-		"both":                     {"resources: {requests: {cpu: 700m}}, ", []string{sidecar("a", "100m"), sidecar("b", "40m")}, -1, `{"requests":{"cpu":"840m"}}`},
-		"one of two":               {"resources: {requests: {cpu: 700m}}, ", []string{sidecar("a", "100m"), sidecar("b", "40m")}, 1, `{"requests":{"cpu":"800m"}}`},
-		"a sidecar that two share": {"resources: {requests: {cpu: 700m}}, ", []string{sidecar("s", "100m"), sidecar("s", "100m")}, -1, `{"requests":{"cpu":"800m"}}`},
-	} {
-		all := named(c.all...)
-		if c.keep >= 0 {
-			all[c.keep].KeepPodResources = true
-		}
-		o, err := inject(t, fragmenttest.Decode(t, strings.Replace(pod, "%", c.resources, 1)), all)
-		if got := at(o.pod, "spec", "resources"); err != nil || got != c.want {
-			t.Errorf("%s: %v %s, want %s", name, err, got, c.want)
-		}
-	}
-	// The later sidecar is added to what an earlier template says of the pod.
-	o, err := inject(t, fragmenttest.Decode(t, strings.Replace(pod, "%", "", 1)), named(sizes, sidecar("b", "100m")))
-	if err != nil || at(o.pod, "spec", "resources") != `{"limits":{"cpu":"1100m"},"requests":{"cpu":"1100m"}}` {
-		t.Errorf("%v %s", err, at(o.pod, "spec", "resources"))
-	}
-}
-
 // What the API server derives because of Pillion's values is none of the base pod, and a second call leaves it.
 func TestWhatTheAPIServerDerivesIsNotTheAuthors(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,33 +1,11 @@
 package merge_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 )
-
-func TestAnItemWithoutAnImageExtendsTheContainerOfItsNameWhereverItStands(t *testing.T) {
-	const pod = "spec: {initContainers: [{name: init, image: i}], containers: [{name: web, image: w}]}"
-	for _, f := range []string{"spec: {containers: [{name: init, env: [{name: A}]}, {name: web, env: [{name: B}]}]}", "spec: {initContainers: [{name: init, env: [{name: A}]}, {name: web, env: [{name: B}]}]}"} {
-		o, err := inject(t, fragmenttest.Decode(t, pod), named(f))
-		if want := `{"containers":[{"env":[{"name":"B"}],"image":"w","name":"web"}],"initContainers":[{"env":[{"name":"A"}],"image":"i","name":"init"}]}`; err != nil || at(o.pod, "spec") != want {
-			t.Errorf("%s: %v %s", f, err, at(o.pod, "spec"))
-		}
-	}
-	// It extends the sidecar of an earlier template, too.
-	o, err := inject(t, fragmenttest.Decode(t, pod), named("spec: {initContainers: [{name: s, image: s, env: [{name: A}]}]}", "spec: {containers: [{name: s, env: [{name: B, $position: First}], args: [x]}]}"))
-	if want := `{"args":["x"],"env":[{"name":"B"},{"name":"A"}],"image":"s","name":"s"}`; err != nil || at(o.pod, "spec", "initContainers", "name=s") != want {
-		t.Errorf("%v %s", err, at(o.pod, "spec", "initContainers"))
-	}
-	// No template extends an ephemeral container.
-	_, err = mergeAll(t, fragmenttest.Decode(t, "spec: {containers: [], ephemeralContainers: [{name: debug, image: d}]}"), named("spec: {containers: [{name: debug, args: [x]}]}"))
-	if !errors.Is(err, merge.ErrNothingToExtend) {
-		t.Error(err)
-	}
-}
 
 // The author's fields win, image auto means the template's, and $position places the container all the same.
 func TestAnAuthorMayDeclareAnOverridableSidecar(t *testing.T) {
@@ -89,13 +67,5 @@ func TestTheFirstOfALaterTemplateStandsBehindThoseOfEarlierOnes(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "c a b own d" {
 		t.Error(got)
-	}
-}
-
-// kubectl debug --copy-to drops the record, and keeps a sidecar that a parameter or an older template rendered.
-func TestAConflictWithACopyOfAnotherSidecarNamesTheFlagThatKeepsItsAnnotations(t *testing.T) {
-	_, err := inject(t, fragmenttest.Decode(t, "spec: {initContainers: [{name: s, image: 's:1', args: [a], restartPolicy: Always}], containers: []}"), named("spec: {initContainers: [{name: s, image: 's:1', args: [b], restartPolicy: Always}]}"))
-	if err == nil || !strings.HasSuffix(err.Error(), " (if the pod is a copy by kubectl debug --copy-to, add --keep-annotations)") {
-		t.Error(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
-	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // row is a row of the contract's table: what a template does where the pod has something.
@@ -182,72 +181,6 @@ func TestARequiredTemplateConflictsWithEveryOtherValue(t *testing.T) {
 			if r.kind == always && at(result.Pod, r.path...) != r.wins {
 				t.Errorf("%s: %s", r.name, at(result.Pod, r.path...))
 			}
-		}
-	}
-}
-
-func TestWhatFitsNoPodIsTheTemplatesFaultAndWhatIsMalformedThePods(t *testing.T) {
-	for _, c := range []struct {
-		pod, fragment, want string
-		pods                bool
-	}{
-		{web("", ""), "spec: {serviceAccount: a, serviceAccountName: b}", `merging template a: at spec.serviceAccount: it is the old name of serviceAccountName, so the two must be equal; they are "a" and "b"`, false},
-		{web("", ""), "spec: {containers: [{name: x, args: [a]}], initContainers: [{name: x, args: [a]}]}", "neither has the item of that name in containers; use one of the two: it extends the container of its name in either list", false},
-		{web("", ", initContainers: [{name: own, image: i}]"), "spec: {containers: [{name: gone, args: [a]}]}", `at spec.containers[name=gone]: it has no image, so it extends the pod's container of that name, and the pod has none, neither among its containers nor among its initContainers; the pod has "web", "own" (init)`, false},
-		{"spec: []", "spec: {hostname: x}", "the pod is malformed at spec: it is []; an object is expected", true},
-		{"spec: {containers: {}}", "spec: {containers: [{name: s, image: s}]}", "the pod is malformed at spec.containers: it is {}; a list is expected", true},
-		{web(", env: [7]", ""), extend("env: [{name: A, value: x}]"), "", true},
-		{web(", securityContext: 7", ""), extend("securityContext: {runAsUser: 1}"), "the pod is malformed at spec.containers[name=web].securityContext: it is 7; an object is expected", true},
-		{"metadata: {annotations: {a: 7}}\nspec: {}", "metadata: {annotations: {a: {$append: ',', value: x}}}", "the pod is malformed at metadata.annotations.a: it is 7; text is expected", true},
-	} {
-		_, err := mergeAll(t, fragmenttest.Decode(t, c.pod), named(c.fragment))
-		var fault *merge.FragmentError
-		var pod *merge.PodError
-		if c.want == "" && err == nil {
-			continue
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, &pod) != c.pods || errors.As(err, &fault) == c.pods {
-			t.Errorf("%s into %s: %v; want %s", c.fragment, c.pod, err, c.want)
-		}
-	}
-}
-
-// A required template's copy of the writers is its own, however many copies there are.
-func TestCopiesOfWritersAreIndependent(t *testing.T) {
-	path := (*podschema.Path)(nil).Field("spec").Field("hostname")
-	w := &merge.Writers{}
-	for range 3 {
-		w.Add("before", nil)
-	}
-	copies := map[string]*merge.Writers{"a": w.Copy(), "b": w.Copy()}
-	for name, c := range copies {
-		c.Add(name, []merge.Write{{Path: path, Effect: merge.Added, Value: "x"}})
-	}
-	for name, c := range copies {
-		if got := c.By(path.Segments()); got != name {
-			t.Errorf("%q, want %q", got, name)
-		}
-	}
-	if got := w.By(path.Segments()); got != "" {
-		t.Errorf("the writers that were copied have %q", got)
-	}
-}
-
-func TestWritersSayWhoWroteAPlaceOrTheWholeAroundIt(t *testing.T) {
-	o, err := mergeAll(t, fragmenttest.Decode(t, web(", env: [{name: OWN, value: x}]", "")), named("spec: {initContainers: [{name: s, image: s, env: [{name: A, value: x}]}]}", "spec: {initContainers: [{name: s, env: [{name: B, value: x}]}], containers: [{name: web, env: [{name: OWN, value: x}, {name: NEW, value: x}]}]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"spec.initContainers[name=s]": "a", "spec.initContainers[name=s].env[name=A].value": "a", "spec.initContainers[name=s].env[name=B].value": "b",
-		"spec.containers[name=web].env[name=NEW]": "b", "spec.containers[name=web].env[name=OWN]": "", "spec.containers[name=web]": "", "spec": "",
-	} {
-		p, err := podschema.ParsePath(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := o.writers.By(p.Segments()); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

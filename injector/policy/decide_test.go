@@ -226,68 +226,6 @@ func TestFactsOfTheRequestGoBeforeAnnotations(t *testing.T) {
 	}
 }
 
-// Where no annotation counts, a warning says so to who asks for a template.
-func TestWhatIsAskedForInVainIsWarnedOf(t *testing.T) {
-	excluded := func(r *Request) { r.Namespace.Excluded = true }
-	mirror := func(r *Request) {
-		if r.PodAnnotations == nil {
-			r.PodAnnotations = map[string]string{}
-		}
-		r.PodAnnotations[mirrorAnnotation] = "x"
-	}
-	ofNode := func(r *Request) { mirror(r); r.FromNode = true }
-	for _, c := range []struct {
-		pod, namespace string
-		change         func(*Request)
-		warned         bool
-	}{
-		{"a", "-", excluded, true},
-		{"nope,b", "-", excluded, true},
-		{"true", "-", excluded, true},
-		{"-", "a,b", excluded, true},
-		{"+b,-a", "a", excluded, true},
-		{"-a", "-", excluded, false},
-		{"-", "-", excluded, false},
-		{"false", "a", excluded, false},
-		{"a,", "-", excluded, true},
-		{"a", "-", mirror, true},
-		{"a", "-", ofNode, true},
-		{"-", "true", ofNode, true},
-		{"false", "-", mirror, false},
-	} {
-		r := request(c.pod, c.namespace)
-		r.Explain = true
-		c.change(&r)
-		d := Decide(r, catalogue())
-		want := 0
-		if c.warned {
-			want = 1
-		}
-		if d.Deny || len(d.Warnings) != want || c.warned && !strings.Contains(d.Warnings[0], "nothing is injected") {
-			t.Errorf("pod %q, namespace %q: %+v, want a warning: %t", c.pod, c.namespace, d, c.warned)
-		}
-		if said := slices.ContainsFunc(d.Steps, func(s Step) bool { return strings.HasPrefix(s.Rule, string(Pod)) && strings.Contains(s.Input, c.pod) }); c.pod != "-" && !said {
-			t.Errorf("pod %q, namespace %q: no step says what the pod says: %+v", c.pod, c.namespace, d.Steps)
-		}
-	}
-}
-
-func TestWithoutRequiredTemplatesAMirrorPodIsNeverChanged(t *testing.T) {
-	optional := []Template{plain("a"), matchAll(plain("auto"))}
-	elsewhere := matchPods(Template{Name: "must", Available: true, Required: true}, "a", "b")
-	elsewhere.Match.Namespaces = labels.SelectorFromSet(labels.Set{"team": "other"})
-	for _, templates := range [][]Template{optional, append(optional, elsewhere)} {
-		for _, fromNode := range []bool{false, true} {
-			r := request("a", "-")
-			r.PodAnnotations[mirrorAnnotation], r.FromNode, r.Explain = "x", fromNode, true
-			d := Decide(r, templates)
-			if o := outcome(t, d, "auto"); d.Code != reason.MirrorPod || len(d.Inject) > 0 || d.Deny || o.Code != reason.MirrorPod {
-				t.Errorf("%d templates, from a node %v: %+v", len(templates), fromNode, d)
-			}
-		}
-	}
-}
-
 func TestOnlyRequiredTemplatesSeeALabelThatTheRecordHides(t *testing.T) {
 	templates := []Template{matchPods(plain("auto"), "app", "web"), matchPods(Template{Name: "must", Available: true, Required: true}, "app", "web")}
 	r := request("-", "-")
@@ -486,34 +424,5 @@ func TestAnUnknownTemplateIsToldWithTheNearestThatTheNamespaceMayHave(t *testing
 	}
 	if hints == 0 || hints > maxHints {
 		t.Errorf("%d hints for 60 names, want some, and %d at most", hints, maxHints)
-	}
-}
-
-func TestAWordForTrueOrFalseIsRefusedWithTheOneThatIsMeant(t *testing.T) {
-	for value, want := range map[string]string{
-		"yes": `did you mean "true"?`, "True": `did you mean "true"?`, "on": `did you mean "true"?`, "1": `did you mean "true"?`, "enabled": `did you mean "true"?`,
-		"TRUE": `did you mean "true"?`, `"true"`: `did you mean "true"?`, "no": `did you mean "false"?`, "off": `did you mean "false"?`, "False": `did you mean "false"?`,
-		"disabled": `did you mean "false"?`, "fluent": "", "Fluent": "",
-	} {
-		for _, level := range []Level{Namespace, Pod} {
-			r := request(value, "-")
-			if level == Namespace {
-				r = request("-", value)
-			}
-			d := Decide(r, []Template{})
-			said := d.Why
-			for _, e := range d.Exclusions {
-				said += e.Why
-			}
-			if !d.Deny && (len(d.Exclusions) == 0 || !d.Exclusions[0].Deny) {
-				t.Errorf("%s on the %s is not refused: %+v", value, level, d)
-			}
-			if strings.Contains(said, "did you mean") != (want != "") || !strings.Contains(said, want) {
-				t.Errorf("%s on the %s: %s; want %s", value, level, said, want)
-			}
-		}
-	}
-	if d := Decide(request("on", "-"), []Template{plain("on")}); d.Deny || len(d.Exclusions) > 0 || len(d.Inject) != 1 {
-		t.Errorf("a template may have the name of such a word: %+v", d)
 	}
 }

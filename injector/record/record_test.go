@@ -80,15 +80,6 @@ func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testin
 	}
 }
 
-func TestAPodWithoutTheStatusAnnotationHasAnEmptyRecord(t *testing.T) {
-	for _, pod := range []map[string]any{{}, {"metadata": nil}, {"metadata": "x"}, {"metadata": map[string]any{"annotations": []any{}}}} {
-		rec, err := record.Parse(pod)
-		if err != nil || !rec.Empty() || !reflect.DeepEqual(rec.Base(pod), pod) {
-			t.Errorf("%v: %v, %v, base %v", pod, rec, err, rec.Base(pod))
-		}
-	}
-}
-
 // A key can be any text: a label's, a variable's.
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	values := []any{nil, "x", true, json.Number("12345678901234567890"), json.Number("1.10"), []any{}, map[string]any{"sum": "x"}}
@@ -179,47 +170,6 @@ func TestUninjectLeavesWhatSomebodyChangedWithAWarning(t *testing.T) {
 	}
 	if strings.Contains(text, "dnsPolicy") {
 		t.Errorf("warnings %q", warnings)
-	}
-}
-
-// A sidecar's digest leaves out its image, the token's mount, API defaults, and what entries below it say.
-func TestTheDigestOfASidecarIsOfWhatItsTemplateSays(t *testing.T) {
-	typ := podschema.At("spec.containers[]")
-	below := func(entries string) *record.Tree {
-		pod := withStatus(t, "{}", saying(entries))
-		return parse(t, pod).Tree().Child("spec").Child("containers").Child("name=s")
-	}
-	base := record.Sum(typ, fragmenttest.Decode(t, "{name: s, image: 's:1', env: [{name: A, value: x}], resources: {limits: {cpu: 1}}}"), nil)
-	for text, c := range map[string]struct {
-		entries string
-		same    bool
-	}{
-		"{name: s, image: 'mirror/s:2', env: [{name: A, value: x}], resources: {limits: {cpu: 1000m}}}": {"", true},
-		"{name: s, image: 's:1', imagePullPolicy: IfNotPresent, terminationMessagePath: /dev/termination-log, env: [{name: A, value: x}], resources: {limits: {cpu: 1}}, volumeMounts: [{name: kube-api-access-a, readOnly: true, mountPath: /var/run/secrets/kubernetes.io/serviceaccount}]}": {"", true},
-		"{name: s, image: 's:1', env: [{name: A, value: x}, {name: ALL, value: z}], resources: {limits: {cpu: 1}}}":   {`"spec.containers[name=s].env[name=ALL]":{"sum":"0"}`, true},
-		"{name: s, image: 's:1', env: [{name: A, value: z}], resources: {limits: {cpu: 1}}}":                          {`"spec.containers[name=s].env[name=A]":{"sum":"0","was":{"name":"A","value":"x"}}`, true},
-		"{name: s, image: 's:1', env: [{name: A, value: x}, {name: ALL, value: z}], resources: {limits: {cpu: 1}} }":  {"", false},
-		"{name: s, image: 's:1', env: [{name: A, value: z}], resources: {limits: {cpu: 1}} }":                         {"", false},
-		"{name: s, image: 's:1', imagePullPolicy: Always, env: [{name: A, value: x}], resources: {limits: {cpu: 1}}}": {"", false},
-	} {
-		if same := record.Sum(typ, fragmenttest.Decode(t, text), below(c.entries)) == base; same != c.same {
-			t.Errorf("%s with %s: the same digest: %v", text, c.entries, same)
-		}
-	}
-}
-
-func TestTheLabelsOfAPodSayWhatItsRecordSays(t *testing.T) {
-	r := record.New()
-	r.Templates = map[string]string{"a": "0123456789abcdef", "b": "short", "gone": "x"}
-	if got := fmt.Sprint(r.Labels([]string{"a", "b"})); got != "map[a.pillion.dev/hash:0123456789 b.pillion.dev/hash:short pillion.dev/injected:true]" {
-		t.Error(got)
-	}
-	pod := fragmenttest.Decode(t, "metadata: {labels: {pillion.dev/injected: 'true', a.pillion.dev/hash: '0123456789', b.pillion.dev/hash: other, c.pillion.dev/hash: x, other.dev/hash: x, a.b.pillion.dev/hash: x}}")
-	if got := fmt.Sprint(r.Untrue(pod)); got != "[b.pillion.dev/hash c.pillion.dev/hash]" {
-		t.Error(got)
-	}
-	if got := fmt.Sprint(record.WithoutLabels(pod)["metadata"]); got != "map[labels:map[a.b.pillion.dev/hash:x other.dev/hash:x]]" {
-		t.Error(got)
 	}
 }
 

@@ -149,23 +149,6 @@ func TestNobodyMaySetTheParametersOfARequiredTemplateUnlessItSaysSo(t *testing.T
 	rendered(t, tmpl, Input{Pod: onePod(t, map[string]string{"t.pillion.dev/b": "y"})})
 }
 
-func TestABrokenTemplateTellsWhichPodsWantIt(t *testing.T) {
-	_, _, err := Compile(manifestOf("match: {namespaceSelector: {matchLabels: {a: b}}}\navailableTo: {namespaceSelector: {matchLabels: {a: b}}}\nrequired: true\ninject: {spec: {nodeNam: x}}"), Options{})
-	var bad *CompileError
-	if !errors.As(err, &bad) || bad.Broken == nil {
-		t.Fatalf("error %v", err)
-	}
-	namespace, _, ok := bad.Broken.Match()
-	if b := bad.Broken; !ok || namespace.String() != "a=b" || !b.Spec().Required || b.Spec().OnError != "Deny" || b.AvailableTo(nil) || !b.AvailableTo(map[string]string{"a": "b"}) {
-		t.Errorf("broken %+v, matches %v %v", b, namespace, ok)
-	}
-	for _, text := range []string{"", "a: b: c", "[]"} {
-		if _, _, err := Compile([]byte(text), Options{}); !errors.As(err, &bad) || bad.Broken != nil {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
 // A selector that lost the part that could not be read selects more than was meant: all
 // pods of the cluster, as a rule.
 func TestABrokenTemplateMatchesNothingByASelectorThatCannotBeRead(t *testing.T) {
@@ -257,24 +240,6 @@ func TestATemplateHasSoManyExpressionsAtMost(t *testing.T) {
 		_, _, err := Compile([]byte(text), Options{})
 		if err == nil || strings.Count(err.Error(), name) != 1 || len(err.Error()) > 4096 {
 			t.Errorf("%.4096v; want one line with %q", err, name)
-		}
-	}
-}
-
-func TestTheOperatingSystemsChangeNoHash(t *testing.T) {
-	const spec = "inject: {metadata: {labels: {a: x}}}"
-	_, _, err := Compile(manifestOf("os: [linux, windows]\ninject: {metadata: {labels: {a: \"${pod.spec.?os.?name.orValue('linux') == 'windows' ? string(1 / 0) : 'x'}\"}}}"), Options{Source: "t.yaml"})
-	if err == nil || !strings.Contains(err.Error(), "fails for a full pod for windows: ") {
-		t.Errorf("what fails for Windows alone: %v", err)
-	}
-	plain, listed, both := compiled(t, spec), compiled(t, "os: [linux]\n"+spec), compiled(t, "os: [linux, windows]\n"+spec)
-	if plain.Hash() != listed.Hash() || plain.Hash() != both.Hash() {
-		t.Errorf("hashes %s, %s and %s of one rendering", plain.Hash(), listed.Hash(), both.Hash())
-	}
-	windows := map[string]any{"spec": map[string]any{"os": map[string]any{"name": "windows"}}}
-	for _, c := range []*Template{plain, both} {
-		if got := c.OtherSystem(windows) == ""; got != (c != plain) {
-			t.Errorf("a pod for Windows gets %v: %t", c.Spec().OS, got)
 		}
 	}
 }

@@ -67,28 +67,6 @@ inject: {metadata: {annotations: {x: ` + fmt.Sprintf("%q", "${"+expression+"}") 
 	}
 }
 
-func TestTheHashIsOfWhatRenderingReads(t *testing.T) {
-	spec := `
-description: %s
-parameters: [{name: p, type: string, description: %[1]s, example: %[1]s, default: v}]
-inject: {metadata: {annotations: {x: "${params.p}"}}}`
-	base := compiledWith(t, manifestOf(fmt.Sprintf(spec, "a")), Options{})
-	for what, c := range map[string]struct {
-		hash string
-		same bool
-	}{
-		"another description and example": {compiledWith(t, manifestOf(fmt.Sprintf(spec, "b")), Options{}).Hash(), true},
-		"another default":                 {compiledWith(t, manifestOf(strings.Replace(fmt.Sprintf(spec, "a"), "default: v", "default: w", 1)), Options{}).Hash(), false},
-		"another order":                   {compiledWith(t, manifestOf("order: 1"+fmt.Sprintf(spec, "a")), Options{}).Hash(), false},
-		"another fragment":                {compiledWith(t, manifestOf(strings.Replace(fmt.Sprintf(spec, "a"), "{x:", "{z:", 1)), Options{}).Hash(), false},
-		"nobody may set the parameter":    {compiledWith(t, manifestOf(strings.Replace(fmt.Sprintf(spec, "a"), "default: v", "default: v, setBy: []", 1)), Options{}).Hash(), false},
-	} {
-		if (c.hash == base.Hash()) != c.same {
-			t.Errorf("%s: the same hash %t", what, !c.same)
-		}
-	}
-}
-
 // Whatever the values are: one that no expression names changes no hash, and one that an
 // expression names does.
 func TestOnlyNamedValuesChangeTheHash(t *testing.T) {

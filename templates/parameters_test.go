@@ -68,28 +68,6 @@ func TestEveryTypeTakesWhatIsAllowedAndRefusesTheRest(t *testing.T) {
 	}
 }
 
-func TestLaterLevelsWin(t *testing.T) {
-	tmpl := compiled(t, "parameters: [{name: logLevel, type: string, default: a}]\ninject: {}")
-	for _, c := range []struct {
-		namespace, pod, want string
-		origin               Origin
-	}{
-		{"-", "-", "a", FromDefault}, {"b", "-", "b", FromNamespace}, {"-", "c", "c", FromPod}, {"b", "c", "c", FromPod}, {"b", "", "", FromPod},
-	} {
-		in := Input{Pod: onePod(t, nil)}
-		if c.namespace != "-" {
-			in.Namespace.Annotations = map[string]string{"t.pillion.dev/log-level": c.namespace}
-		}
-		if c.pod != "-" {
-			in.Pod = onePod(t, map[string]string{"t.pillion.dev/log-level": c.pod})
-		}
-		r := rendered(t, tmpl, in)
-		if r.Params["logLevel"] != c.want || r.Origins["logLevel"] != c.origin {
-			t.Errorf("namespace %q, pod %q: %v from %v", c.namespace, c.pod, r.Params["logLevel"], r.Origins["logLevel"])
-		}
-	}
-}
-
 func TestAMapIsGatheredKeyByKeyAcrossLevels(t *testing.T) {
 	tmpl := compiled(t, "parameters: [{name: output, type: map, items: string, default: {a: d, b: d, c: d}}]\ninject: {}")
 	r := rendered(t, tmpl, Input{
@@ -131,28 +109,6 @@ func TestARequiredParameterMustBeSet(t *testing.T) {
 	_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, map[string]string{"t.pillion.dev/repositry": "x", "t.pillion.dev/branch": "y"})})
 	if want := "; the pod has t.pillion.dev/repositry, which is no parameter: did you mean t.pillion.dev/repository?"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("a misspelt one: error %v; want it to end in %q", err, want)
-	}
-}
-
-func TestAnUnknownParameterIsRefusedWithTheNearestName(t *testing.T) {
-	tmpl := compiled(t, "parameters: [{name: logLevel, type: string}, {name: output, type: map, items: string}]\ninject: {}")
-	known := map[string]string{"t.pillion.dev/log-level": "x", "t.pillion.dev/output.host": "x", "other.pillion.dev/x": "x", "t.pillion.dev.example.com/x": "x"}
-	rendered(t, tmpl, Input{Pod: onePod(t, known), Namespace: Namespace{Annotations: known}})
-	for name, c := range map[string]struct {
-		pod, namespace map[string]string
-		want           string
-	}{
-		"the name as in the template":  {pod: map[string]string{"t.pillion.dev/logLevel": "x"}, want: `annotation t.pillion.dev/logLevel on the pod: the template t has no such parameter; did you mean log-level? (all of them: pillion params t)`},
-		"a key of a map":               {pod: map[string]string{"t.pillion.dev/outputs.host": ""}, want: `annotation t.pillion.dev/outputs.host on the pod: the template t has no such parameter; did you mean output.host? (all of them: pillion params t)`},
-		"the namespace's, near none":   {namespace: map[string]string{"t.pillion.dev/zzz": "x"}, want: `annotation t.pillion.dev/zzz on the namespace: the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
-		"another injector's habit":     {pod: map[string]string{"t.pillion.dev/inject": "false"}, want: `annotation t.pillion.dev/inject on the pod: the template t has no such parameter; there are log-level, output (all of them: pillion params t)`},
-		"beside good ones, and others": {pod: map[string]string{"t.pillion.dev/log-level": "x", "t.pillion.dev/b": "x"}, namespace: map[string]string{"t.pillion.dev/a": "x"}, want: `annotation t.pillion.dev/a on the namespace: the template t has no such parameter; there are log-level, output (all of them: pillion params t); no parameters either: t.pillion.dev/b on the pod`},
-	} {
-		_, err := tmpl.Render(t.Context(), Input{Pod: onePod(t, c.pod), Namespace: Namespace{Annotations: c.namespace}})
-		var bad *ParameterError
-		if !errors.As(err, &bad) || err.Error() != c.want {
-			t.Errorf("%s:\ngot  %v\nwant %s", name, err, c.want)
-		}
 	}
 }
 

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/pillion-dev/pillion/internal/tabletest"
 	"github.com/pillion-dev/pillion/templates/expression"
-	"github.com/pillion-dev/pillion/templates/fragment"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 )
 
@@ -130,92 +128,4 @@ func numbers(n int) []string {
 		out[i] = fmt.Sprint("n", i)
 	}
 	return out
-}
-
-func TestAFragmentSharesNoMemoryWithTheTemplateThePodOrTheNamespace(t *testing.T) {
-	const everything = `
-allowUnknownFields: true
-parameters: [{name: j, type: json, default: {name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}}, {name: l, type: list, items: string, default: [a, b]}]
-variables: [{name: copied, expression: "pod.spec.containers[0]"}]
-inject:
-  metadata: {annotations: {a: {$append: ",", value: "x${1}"}}}
-  spec:
-    $unset: [hostname]
-    newField: {a: [{b: c}]}
-    containers: [{name: s, $position: {before: "${'x'}"}, image: s, command: [a, b], args: "${params.l}", env: ["${params.j}"], ports: "${variables.copied.?ports.orValue([])}", $unset: [stdin, tty]}]
-    tolerations: [{key: a}]
-    nodeSelector: {$if: "true", a: b}`
-	for _, text := range [][]byte{read(t, "fluent-bit.yaml"), manifestOf(everything)} {
-		tmpl := compiledWith(t, text, Options{})
-		in := Input{Pod: raw(t, twoAndTwo), Namespace: Namespace{Name: "shop"}}
-		pod := asJSON(t, in.Pod)
-		first := rendered(t, tmpl, in).Fragment
-		want := asJSON(t, fragmenttest.JSON(first))
-		spoilNode(first)
-		if got := asJSON(t, fragmenttest.JSON(rendered(t, tmpl, in).Fragment)); got != want {
-			t.Errorf("after the first fragment was changed the second is\n%s\nwant\n%s", got, want)
-		}
-		if got := asJSON(t, in.Pod); got != pod {
-			t.Errorf("after the fragment was changed the pod is\n%s\nwant\n%s", got, pod)
-		}
-	}
-}
-
-// spoilNode changes everything in a fragment.
-func spoilNode(n *fragment.Node) {
-	spoil(n.Value)
-	for i := range n.Unset {
-		n.Unset[i] = "spoilt"
-	}
-	if n.Join != nil {
-		n.Join.Text, n.Join.Separator = "spoilt", "spoilt"
-	}
-	for i, f := range n.Fields {
-		spoilNode(f.Node)
-		n.Fields[i].Name = "spoilt"
-	}
-	for i, it := range n.Items {
-		spoilNode(it.Node)
-		n.Items[i].Key = "spoilt"
-	}
-	*n = fragment.Node{}
-}
-
-// spoil changes everything in a value.
-func spoil(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, value := range v {
-			spoil(value)
-		}
-		v["spoilt"] = true
-	case []any:
-		for i := range v {
-			spoil(v[i])
-			v[i] = "spoilt"
-		}
-	}
-}
-
-func TestTheSamePodGivesTheSameBytesWhoeverRenders(t *testing.T) {
-	tmpl := compiledWith(t, read(t, "fluent-bit.yaml"), Options{})
-	in := Input{Pod: onePod(t, map[string]string{"fluent-bit.pillion.dev/output.a": "1", "fluent-bit.pillion.dev/output.b": "2", "fluent-bit.pillion.dev/output.c": "3"})}
-	want := asJSON(t, rendered(t, tmpl, in))
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			for range 50 {
-				r, err := tmpl.Render(t.Context(), in)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if got, _ := json.Marshal(r); string(got) != want {
-					t.Errorf("got %s, want %s", got, want)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
 }

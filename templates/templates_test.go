@@ -2,7 +2,6 @@ package templates
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -10,16 +9,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
-
-// read returns a file of testdata.
-func read(t testing.TB, name string) []byte {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
-}
 
 // manifestOf returns a template named t with the given body of its spec, which is
 // indented as a whole.

@@ -89,22 +89,3 @@ func TestMountsThatPatternsAccept(t *testing.T) {
 		}
 	}
 }
-
-func TestVerifyAcceptsOnlyWhatItLists(t *testing.T) {
-	for verify, want := range map[string][6]bool{
-		"":                                                 {},
-		"verify: {images: ['a/*']}":                        {0: true},
-		"verify: {allow: {env: [A]}}":                      {1: true},
-		"verify: {allow: {volumeMounts: [/a]}}":            {2: true},
-		"verify: {allow: {resources: true}}":               {3: true},
-		"verify: {allow: {probes: true, env: [B]}}":        {4: true},
-		"verify: {images: ['a/*'], allow: {probes: true}}": {0: true, 4: true},
-		"verify: {allow: {exec: true}}":                    {5: true},
-	} {
-		v := verifying(t, verify)
-		got := [6]bool{v.AllowsImage("a/b:1"), v.AllowsEnv("A"), v.AllowsMount("/a"), v.AllowsResources(), v.AllowsProbes(), v.AllowsExec()}
-		if got != want {
-			t.Errorf("%q: %v", verify, got)
-		}
-	}
-}

@@ -6,12 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
-	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/merge"
-	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -77,44 +74,6 @@ func tokenOf(pod map[string]any) string {
 		}
 	}
 	return names
-}
-
-func TestASidecarMountsTheTokenAsTheServiceAccountPluginWould(t *testing.T) {
-	for why, c := range map[string]struct {
-		pod, fragment string
-		off           bool   // the service account does not automount its token
-		mounts        string // what the sidecar mounts where the token goes
-		once          bool   // the plugin finds nothing to add afterwards
-	}{
-		"an ordinary pod":                      {pod: "containers: [{name: web}]", mounts: "kube-api-access-new42", once: true},
-		"an init container":                    {pod: "initContainers: [{name: own}], containers: [{name: web}]", fragment: "initContainers: [{name: side, image: x}]", mounts: "kube-api-access-new42", once: true},
-		"a sidecar in front":                   {pod: "containers: [{name: web}]", fragment: "containers: [{name: side, image: x, $position: First}]", mounts: "kube-api-access-new42", once: true},
-		"a mount of the template's":            {pod: "containers: [{name: web}]", fragment: "containers: [{name: side, image: x, volumeMounts: [{name: a, " + atToken + "}]}], volumes: [{name: a, emptyDir: {}}]", mounts: "a", once: true},
-		"the same with a slash":                {pod: "containers: [{name: web}]", fragment: "containers: [{name: side, image: x, volumeMounts: [{name: a, " + atToken + "/}]}], volumes: [{name: a, emptyDir: {}}]", mounts: "kube-api-access-new42", once: true},
-		"all apps have their own":              {pod: "containers: [{name: own, volumeMounts: [{name: a, " + atToken + "}]}], volumes: [{name: a, emptyDir: {}}]"},
-		"the pod wants no token":               {pod: "containers: [{name: web}], automountServiceAccountToken: false", once: true},
-		"its account gives none":               {pod: "containers: [{name: web}]", off: true, once: true},
-		"the template turns it off":            {pod: "containers: [{name: web}]", fragment: "automountServiceAccountToken: false, containers: [{name: side, image: x}]", once: true},
-		"another account":                      {pod: "containers: [{name: web}]", fragment: "serviceAccountName: other, containers: [{name: side, image: x}]"},
-		"another account, turned on":           {pod: "containers: [{name: web}]", fragment: "serviceAccountName: other, automountServiceAccountToken: true, containers: [{name: side, image: x}]", mounts: "kube-api-access-new42", once: true},
-		"a container without the token":        {pod: "containers: [{name: web}], volumes: [" + tokenVolume("kube-api-access-own") + "]", off: true, once: true},
-		"a tenant's volume of such a name":     {pod: "containers: [{name: web}], volumes: [{name: kube-api-access-a, emptyDir: {}}]"},
-		"a tenant's file in the token's":       {pod: "containers: [{name: web}], volumes: [" + strings.Replace(tokenVolume("kube-api-access-a"), "sources: [", "sources: [{secret: {name: own}},", 1) + "]"},
-		"a tenant's volume behind the token's": {pod: "containers: [{name: web}], volumes: [" + tokenVolume("kube-api-access-a") + ", {name: kube-api-access-b, emptyDir: {}}]", mounts: "kube-api-access-a", once: true},
-		"an author's container, replaced":      {pod: "containers: [{name: web}, {name: side, image: own}]", fragment: "containers: [{name: side, $onConflict: Overwrite, image: x}]", mounts: "kube-api-access-new42", once: true},
-	} {
-		pod := plugin(t, fragmenttest.Decode(t, "{metadata: {name: p}, spec: {"+c.pod+"}}"), !c.off)
-		if c.fragment == "" {
-			c.fragment = "containers: [{name: side, image: x}]"
-		}
-		o, err := inject(t, pod, named("spec: {"+c.fragment+"}"))
-		if err != nil || tokenOf(o.pod) != c.mounts {
-			t.Errorf("%s: the sidecar mounts %q where the token goes, want %q (%v)", why, tokenOf(o.pod), c.mounts, err)
-		}
-		if again := plugin(t, o.pod, !c.off); (string(podschema.Encode(again)) == string(podschema.Encode(o.pod))) != c.once {
-			t.Errorf("%s: the plugin would make it %s", why, podschema.Encode(again))
-		}
-	}
 }
 
 // Whatever volumes and mounts a pod and a template have: a token that is mounted is one that the plugin would mount.
@@ -203,63 +162,4 @@ func TestTheResourcesOfAPodFollowItsContainers(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What the API server derives because of Pillion's values is none of the base pod, and a second call leaves it.
-func TestWhatTheAPIServerDerivesIsNotTheAuthors(t *testing.T) {
-	for name, c := range map[string]struct {
-		pod, fragment string
-		derive        func(spec map[string]any)
-	}{
-		"requests of limits": {"{containers: [{name: web, image: x}]}", extend("resources: {limits: {cpu: 1, memory: 1Gi}}"), func(spec map[string]any) {
-			items(spec, "containers")[0]["resources"].(map[string]any)["requests"] = map[string]any{"cpu": "1", "memory": "1Gi"}
-		}},
-		"the old name of the service account": {"{containers: []}", "spec: {serviceAccountName: robot}", func(spec map[string]any) { spec["serviceAccount"] = "robot" }},
-		"priority of its class": {"{containers: []}", "spec: {priorityClassName: high}", func(spec map[string]any) {
-			spec["priority"], spec["preemptionPolicy"] = "1000", "PreemptLowerPriority"
-		}},
-		"host ports on the host's network": {"{containers: [{name: web, image: x, ports: [{containerPort: 80}]}]}", "spec: {hostNetwork: true}", func(spec map[string]any) {
-			items(items(spec, "containers")[0], "ports")[0]["hostPort"] = "80"
-		}},
-		"a request of the pod": {"{resources: {limits: {cpu: 2}}, containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}", "spec: {containers: [{name: s, image: s, resources: {requests: {cpu: 100m}}}]}", derivePodResources},
-		"a limit of the pod": {"{resources: {requests: {cpu: 600m}}, containers: [{name: web, image: x, resources: {limits: {cpu: 2}, requests: {cpu: 500m}}}]}",
-			"spec: {containers: [{name: s, image: s, resources: {limits: {cpu: 500m}, requests: {cpu: 100m}}}]}", derivePodResources},
-	} {
-		pod := fragmenttest.Decode(t, "spec: "+c.pod)
-		o, err := inject(t, pod, named(c.fragment))
-		if err != nil {
-			t.Fatal(err)
-		}
-		created := fragmenttest.Decode(t, string(podschema.Encode(update(t, pod, record.New(), o).Pod)))
-		c.derive(created["spec"].(map[string]any))
-		rec, err := record.Parse(created)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if base := rec.Base(created); string(podschema.Encode(base)) != string(podschema.Encode(pod)) {
-			t.Errorf("%s: the base pod is %s\nwant %s", name, podschema.Encode(base), podschema.Encode(pod))
-		}
-		again, err := apply.Apply(t.Context(), created, rec, o.wanted)
-		if err != nil || len(again.Operations) > 0 {
-			t.Errorf("%s: a second call: %v %v", name, err, again.Operations)
-		}
-	}
-}
-
-// derivePodResources does to a pod what Kubernetes 1.37 does before it stores one.
-func derivePodResources(spec map[string]any) {
-	resources := spec["resources"].(map[string]any)
-	put := func(field string, derived map[string]resource.Quantity) {
-		if resources[field] == nil && len(derived) > 0 {
-			resources[field] = map[string]any{}
-		}
-		for key, q := range derived {
-			if values := resources[field].(map[string]any); values[key] == nil {
-				values[key] = q.String()
-			}
-		}
-	}
-	limits := podschema.DerivedLimits(spec)
-	put("requests", podschema.DerivedRequests(spec, map[string]bool{"cpu": true, "memory": true}))
-	put("limits", limits)
 }

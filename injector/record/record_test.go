@@ -150,29 +150,6 @@ func TestTheBasePodIsThePodWithoutItsEntries(t *testing.T) {
 	}
 }
 
-func TestUninjectLeavesWhatSomebodyChangedWithAWarning(t *testing.T) {
-	sum := func(typ string, v any) string { return record.Sum(podschema.At(typ), v, nil) }
-	container := map[string]any{"name": "s", "image": "s:1"}
-	status := saying(`"spec.dnsPolicy":{"sum":"` + sum("spec.dnsPolicy", "Default") + `","was":"None"},"spec.hostname":{"sum":"` + sum("spec.hostname", "h") + `"},` +
-		`"spec.containers[name=web].env[name=A]":{"sum":"` + sum("spec.containers[].env[]", map[string]any{"name": "A", "value": "x"}) + `"},` +
-		`"spec.initContainers":{"made":true},"spec.initContainers[name=s]":{"sum":"` + sum("spec.containers[]", container) + `"},"spec.initContainers[name=s].image":{"sum":"` + record.Sum(nil, "s:1", nil) + `"}`)
-	pod := withStatus(t, "spec: {dnsPolicy: Default, hostname: other, containers: [{name: web, env: [{name: OWN}, {name: A, value: theirs}]}], initContainers: [{name: s, image: 'mirror/s:1', env: [{name: MORE}]}]}", status)
-	rest, warnings := parse(t, pod).Uninject(pod)
-	if got := string(podschema.Encode(rest["spec"])); got != `{"containers":[{"env":[{"name":"OWN"},{"name":"A","value":"theirs"}],"name":"web"}],"dnsPolicy":"None","hostname":"other","initContainers":[{"env":[{"name":"MORE"}],"image":"mirror/s:1","name":"s"}]}` &&
-		got != `{"containers":[{"env":[{"name":"OWN"},{"name":"A","value":"theirs"}],"name":"web"}],"dnsPolicy":"None","hostname":"other"}` {
-		t.Errorf("%s", got)
-	}
-	text := strings.Join(warnings, "\n")
-	for _, path := range []string{"spec.hostname", "spec.containers[name=web].env[name=A]"} {
-		if !strings.Contains(text, path+": it was changed to ") {
-			t.Errorf("no warning of %s in %q", path, warnings)
-		}
-	}
-	if strings.Contains(text, "dnsPolicy") {
-		t.Errorf("warnings %q", warnings)
-	}
-}
-
 // FuzzRecord reads any text of a status annotation of any pod: it ends in an error that is short, or in a record that
 // is written as it is read; and the base pod has no record.
 func FuzzRecord(f *testing.F) {

@@ -272,48 +272,6 @@ func TestNobodyEntersTheSidecarsUnlessEachVersionAllowsIt(t *testing.T) {
 	}
 }
 
-// What a policy costs grows as the pod does, and is the same for any pod with more containers
-// than are gone through: a fold takes an API server the square of its steps.
-func TestTheCostGrowsWithThePodAndIsBounded(t *testing.T) {
-	e := newEvaluator(t, floorOf(t, compiled(t, "mesh", mesh, nil)))
-	cost := func(n int) (refusal string, created, updated int64) {
-		t.Helper()
-		pod := fragmenttest.Decode(t, `{"metadata": {"labels": {"app": "web"}}, "spec": {"initContainers": [], "containers": []}}`)
-		fill := func(list string, more ...any) {
-			var items []any
-			for i := range n - len(more) {
-				items = append(items, map[string]any{"name": fmt.Sprint("c", i), "image": "docker.io/istio/proxyv2:1.29.5"})
-			}
-			pod["spec"].(map[string]any)[list] = append(items, more...)
-		}
-		sidecar := func(name string) any {
-			return map[string]any{"name": name, "image": "mirror.example.com/" + strings.Repeat("a", 400)}
-		}
-		fill("initContainers", sidecar("mesh-init"), sidecar("mesh"))
-		fill("containers", sidecar("agent"))
-		refusal, created = e.judge(t, request{pod: pod})
-		again, updated := e.judge(t, request{pod: pod, old: pod})
-		if again != "" {
-			t.Errorf("an update with %d containers of a kind: %q", n, again)
-		}
-		return refusal, created, updated
-	}
-	few, c50, u50 := cost(50)
-	most, c500, u500 := cost(500)
-	more, c501, u501 := cost(501)
-	_, c20000, u20000 := cost(20000)
-	t.Logf("the cost of creation and of an update, with 50 containers of a kind %d and %d, with 500 %d and %d, with 501 %d and %d, with 20,000 %d and %d", c50, u50, c500, u500, c501, u501, c20000, u20000)
-	if few+most != "" || !strings.Contains(more, "more than 500 containers") {
-		t.Errorf("with 50, 500 and 501 containers: %q, %q, %q", few, most, more)
-	}
-	if c500 > 11*c50 || u500 > 11*u50 {
-		t.Errorf("ten times the containers cost %d in place of %d, and %d in place of %d", c500, c50, u500, u50)
-	}
-	if c20000 != c501 || u20000 != u501 || c501 > c50 || u501 > u50 {
-		t.Error("containers beyond the bound cost something")
-	}
-}
-
 // Whatever template is made of the parts that a policy takes: what Pillion injects passes, and
 // what lacks a part does not.
 func TestWhatPillionInjectsPassesAnyPolicyAndAnyDamageDoesNot(t *testing.T) {

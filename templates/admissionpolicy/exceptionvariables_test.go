@@ -1,56 +1,12 @@
 package admissionpolicy
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/pillion-dev/pillion/templates"
 )
-
-// API servers take no longer expression, and a template has up to 64 exceptions of any size.
-func TestAPolicyIsNoLongerThanAPIServersTake(t *testing.T) {
-	value := func(n int) string { return fmt.Sprintf("team-%030d", n) }
-	template := func(exceptions, values int) *templates.Template {
-		all := make([]string, exceptions)
-		for i := range all {
-			list := make([]string, values)
-			for j := range list {
-				list[j] = value(i*values + j)
-			}
-			all[i] = fmt.Sprintf(`{name: e%d, podSelector: {matchExpressions: [{key: app, operator: In, values: [%s]}]}, until: "2027-03-31T00:00:00Z", reason: x}`, i, strings.Join(list, ", "))
-		}
-		return compiled(t, "mesh", `{required: true, match: {}, exceptions: [`+strings.Join(all, ", ")+`], inject: {spec: {initContainers: [{name: mesh, image: "mesh:1", restartPolicy: Always}]}}}`, nil)
-	}
-	floor := floorOf(t, template(64, 100))
-	for _, v := range floor.Policy.Spec.Variables {
-		if len(v.Expression) > 100_000 {
-			t.Errorf("the variable %s has %d characters", v.Name, len(v.Expression))
-		}
-	}
-	e := newEvaluator(t, floor)
-	for app, spared := range map[string]bool{value(6399): true, "team-0": false} {
-		metadata := map[string]any{"name": "web", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": map[string]any{"app": app}}
-		if refusal, _ := e.judge(t, request{pod: map[string]any{"metadata": metadata, "spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "web"}}}}}); (refusal == "") != spared {
-			t.Errorf("%s: %q", app, refusal)
-		}
-	}
-	if _, err := Of(t.Context(), template(1, 3000), options); err == nil || !strings.Contains(err.Error(), "variables.excepted0 of its admission policy would have 114") {
-		t.Errorf("one exception of 3,000 values: %v", err)
-	}
-	var images, containers []string
-	for i := range 100 {
-		images = append(images, fmt.Sprintf("%060d/**", i))
-		containers = append(containers, fmt.Sprintf(`{name: c%d, image: "c:1"}`, i))
-	}
-	large := compiled(t, "mesh", `{required: true, match: {}, verify: {images: [`+strings.Join(images, ", ")+`]}, inject: {spec: {containers: [`+strings.Join(containers, ", ")+`]}}}`, nil)
-	if _, err := Of(t.Context(), large, options); err == nil || !strings.Contains(err.Error(), "and API servers store 1500000") {
-		t.Errorf("100 containers of 100 images: %v", err)
-	}
-}
 
 // The policy excepts whom the template's exceptions do, by the time at which the API server creates
 // the pod. Its author's own creationTimestamp never gets there.

@@ -1,9 +1,7 @@
 package expression_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -196,40 +194,4 @@ func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
 		t.Fatal(err)
 	}
 	return env, &problems
-}
-
-// over is a context that is found to have ended only after an evaluation has begun.
-type over struct {
-	context.Context
-	done  chan struct{}
-	asked int
-}
-
-func (o *over) Done() <-chan struct{} { return o.done }
-
-func (o *over) Err() error {
-	if o.asked++; o.asked == 1 {
-		return nil
-	}
-	return context.DeadlineExceeded
-}
-
-func TestAnEvaluationOverALongListEndsWithItsContext(t *testing.T) {
-	env, problems := environment(t)
-	e := env.Compile("dyn(pod).items.map(i, dyn(pod).items.map(j, i + j).size()).size() > 0", here)
-	if len(*problems) > 0 {
-		t.Fatal(*problems)
-	}
-	items := make([]any, 150)
-	for i := range items {
-		items[i] = json.Number("1")
-	}
-	ctx := &over{Context: t.Context(), done: make(chan struct{})}
-	close(ctx.done)
-	r := env.Names().Run(ctx, &expression.Budget{}, map[string]any{"items": items}, map[string]any{}, map[string]any{})
-	for range 2 { // a run that has ended stays so
-		if _, err := e.Condition(r.Scope()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("the evaluation gives %v", err)
-		}
-	}
 }

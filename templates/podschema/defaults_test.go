@@ -2,10 +2,7 @@ package podschema
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -126,59 +123,6 @@ func takePodRequests(t *testing.T, given, defaulted map[string]any) {
 	}
 	if len(got) == 0 && asked == nil {
 		delete(ObjectOf(defaulted["resources"]), "requests")
-	}
-}
-
-// What the table says and Kubernetes does not would be a value that an author
-// chose and that gives way.
-func TestEveryDefaultOfTheTableIsOneOfKubernetes(t *testing.T) {
-	// These are written even if nobody set them.
-	found := map[string]bool{
-		fieldKey(fieldAt(Pod(), "spec.containers[].resources")):                                true,
-		fieldKey(fieldAt(Pod(), "spec.containers[].env[].valueFrom.resourceFieldRef.divisor")): true,
-	}
-	eachVersion(t, func(t *testing.T, r recorded) {
-		for _, path := range r.Dropped {
-			found[fieldKey(fieldAt(Pod(), path))] = true
-		}
-		for _, p := range r.Pods {
-			added(Pod(), p.Given, p.Defaulted, found)
-		}
-	})
-	for _, path := range slices.Sorted(maps.Keys(fixed)) {
-		if !found[fieldKey(fieldAt(Pod(), path))] {
-			t.Errorf("%s: no version of Kubernetes gives it a default", path)
-		}
-	}
-	for _, path := range slices.Sorted(maps.Keys(derived)) {
-		if !found[fieldKey(fieldAt(Pod(), path))] {
-			t.Errorf("%s: no version of Kubernetes gives it a default", path)
-		}
-	}
-}
-
-func fieldKey(object *Type, name string) string { return fmt.Sprintf("%p %s", object, name) }
-
-// added notes the fields that are in defaulted and not in given.
-func added(t *Type, given, defaulted any, found map[string]bool) {
-	switch d := defaulted.(type) {
-	case map[string]any:
-		g := ObjectOf(given)
-		for name, v := range d {
-			if g[name] == nil {
-				found[fieldKey(t, name)] = true
-			}
-			if ft := t.Child(name); ft != nil {
-				added(ft, g[name], v, found)
-			}
-		}
-	case []any:
-		g, _ := given.([]any)
-		for i, v := range d {
-			if i < len(g) && t.Kind() == List {
-				added(t.Elem(), g[i], v, found)
-			}
-		}
 	}
 }
 

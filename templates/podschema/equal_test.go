@@ -31,34 +31,6 @@ func TestHugeExponentsCostNothing(t *testing.T) {
 	}
 }
 
-func TestEveryPathOfTheTablesLeadsToATypeOfItsOwn(t *testing.T) {
-	// Paths that are not in the schema panic.
-	gathered, unions, defaults := 0, 0, 0
-	seen := map[*Type]bool{}
-	var walk func(*Type)
-	walk = func(t *Type) {
-		if t == nil || seen[t] {
-			return
-		}
-		seen[t] = true
-		if t.Gathers() {
-			gathered++
-		}
-		if t.Unions() != nil {
-			unions++
-		}
-		defaults += len(t.means.defaults)
-		for _, name := range t.FieldNames() {
-			walk(t.Child(name))
-		}
-		walk(t.Elem())
-	}
-	walk(Pod())
-	if gathered != len(Gathered) || unions != len(unionPaths) || defaults != len(fixed)+len(derived) {
-		t.Fatalf("two paths lead to one type: %d gather, %d unions, %d defaults", gathered, unions, defaults)
-	}
-}
-
 // parse reads YAML as a pod is decoded: numbers stay exact.
 func parse(t testing.TB, text string) map[string]any {
 	t.Helper()

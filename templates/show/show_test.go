@@ -9,26 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-func TestValuesAndMessagesStayOnOneLineAndShort(t *testing.T) {
-	for text, want := range map[string]string{
-		"a":          `"a"`,
-		"a\n\x1b[1m": `"a\n\x1b[1m"`,
-		`"`:          `"\""`,
-		"ä\u2028":    `"ä\u2028"`,
-	} {
-		if got := Value(text); got != want {
-			t.Errorf("%q: %s", text, got)
-		}
-	}
-	if got := Plain("a \"b\"\n\u2028ä"); got != `a "b"\n\u2028ä` {
-		t.Errorf("plain: %s", got)
-	}
-	long := strings.Repeat("ä", 1000)
-	if v, m := []rune(Value(long)), []rune(Plain(long)); len(v) != MaxValue+3 || len(m) != maxMessage+1 {
-		t.Errorf("a long text: %d and %d code points", len(v), len(m))
-	}
-}
-
 // obeyed are texts that a terminal would obey, and one that it shows.
 const obeyed = "a\tb\n\x1b[2J\r\x7f\u009b31m\u202eé\u2028日本\U000e0001\xff"
 

@@ -131,19 +131,7 @@ func (c *goldenCase) patched(t *testing.T, pod map[string]any, name string) map[
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	decoded, err := jsonpatch.DecodePatch(operations)
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	text, err := decoded.Apply([]byte(encode(t, pod)))
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	object, err := DecodePod(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object
+	return patched(t, pod, string(operations))
 }
 
 // wants compares the resulting pod with the file kind.yaml, or with the pod that

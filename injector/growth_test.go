@@ -13,7 +13,6 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
-	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/internal/cputime"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -89,10 +88,9 @@ type growth struct {
 type measured string
 
 const (
-	toInject   measured = ""         // first calls, and second ones
-	toVerify   measured = "verify,"  // a new pod
-	toUpdate   measured = "update,"  // all images of a pod changed
-	toUninject measured = "uninject" // an injected pod, without the templates
+	toInject measured = ""        // first calls, and second ones
+	toVerify measured = "verify," // a new pod
+	toUpdate measured = "update," // all images of a pod changed
 )
 
 // growths are pods of up to 4,000 containers, 20,000 variables or 1,000 volumes, and lists of 10,000 items in a
@@ -119,7 +117,6 @@ var growths = []growth{
 	{what: "required,sidecars", size: 60, templates: requiredOfSidecars, shape: small, call: toVerify},
 	{what: "required,mounts", size: 1000, templates: requiredMounts, shape: small, call: toVerify},
 	{what: "required", size: 600, templates: requiredOfApps, shape: containers, call: toUpdate},
-	{what: "containers", size: 1000, templates: fixed(extending), shape: containers, call: toUninject},
 }
 
 const (
@@ -293,15 +290,6 @@ func (r *review) again() { r.text = encoded(r.tb, r.answer(r.text).Pod) }
 
 // run does the webhook's work on a pod, from the text of the request to the text of the patch.
 func (r *review) run() {
-	if r.call == toUninject {
-		pod := podOf(r.tb, string(r.text))
-		rec, err := record.Parse(pod)
-		if err != nil || rec.Empty() {
-			r.tb.Fatal(err)
-		}
-		rec.Uninject(pod)
-		return
-	}
 	patch.Marshal(r.answer(r.text).Operations)
 }
 

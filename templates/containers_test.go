@@ -10,37 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// perContainer is a spec with variables that read container, one of them through another.
-const perContainer = `variables:
-- {name: team, expression: "namespaceObject.metadata.name + '-team'"}
-- {name: port, expression: "container.?ports[?0].?containerPort.orValue(0)"}
-- {name: address, expression: "variables.team + ':' + string(variables.port)"}
-- {name: names, expression: "pod.spec.containers.map(container, container.name).join(',')"}
-inject:
-  metadata: {annotations: {names: "${variables.names}"}}
-  spec:
-    containers:
-    - $each: All
-      env:
-      - {name: ADDRESS, value: "${variables.address}"}
-      - {$if: "variables.port != 0", $for: "x in [variables.port]", name: "PORT_${x}", value: "${variables.?port.orValue(1)}"}
-    - {$each: App, workingDir: "/${variables.address}"}`
-
-func TestAVariableMayReadTheContainerOfEach(t *testing.T) {
-	got := rendered(t, compiled(t, perContainer), Input{Pod: raw(t, twoAndTwo), Namespace: Namespace{Name: "shop"}})
-	wantFragment(t, got.Fragment, `{"metadata":{"annotations":{"names":"c1,c2"}},"spec":{
-		"initContainers":[{"name":"i1","env":[{"name":"ADDRESS","value":"shop-team:0"}]},{"name":"i2","env":[{"name":"ADDRESS","value":"shop-team:0"}]}],
-		"containers":[{"name":"c1","env":[{"name":"ADDRESS","value":"shop-team:80"},{"name":"PORT_80","value":"80"}],"workingDir":"/shop-team:80"},
-			{"name":"c2","env":[{"name":"ADDRESS","value":"shop-team:0"}],"workingDir":"/shop-team:0"}]}}`)
-}
-
-func TestAVariableThatReadsTheContainerIsReadWhereThereIsOne(t *testing.T) {
-	const variables = "variables: [{name: port, expression: 'container.ports[0].containerPort'}, {name: twice, expression: 'variables.port * 2'}]\n"
-	whole := compiled(t, variables+"inject: {metadata: {annotations: {a: '${toJson(variables)}'}}, spec: {containers: [{$each: App, $if: 'has(container.ports)', workingDir: '/${variables.twice}'}]}}")
-	got := rendered(t, whole, Input{Pod: raw(t, twoAndTwo)})
-	wantFragment(t, got.Fragment, `{"metadata":{"annotations":{"a":"{}"}},"spec":{"containers":[{"name":"c1","workingDir":"/160"}]}}`)
-}
-
 // A variable that many items read is evaluated once for the pod, and one that reads the
 // container once for each container: what it costs says so.
 func TestVariablesAreEvaluatedOnceForWhatTheyRead(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/drift"
 	"github.com/pillion-dev/pillion/injector/reason"
 	"github.com/pillion-dev/pillion/templates"
-	"github.com/pillion-dev/pillion/templates/podschema"
+	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
@@ -34,18 +34,9 @@ func sidecar(name, tag string) string {
 	return fmt.Sprintf(`parameters: [{name: level, type: string, default: info}], inject: {spec: {initContainers: [{name: %s, restartPolicy: Always, image: "%s:%s", env: [{name: LEVEL, value: "${params.level}"}]}]}}`, name, name, tag)
 }
 
-func decode(t testing.TB, text string) map[string]any {
-	t.Helper()
-	object, err := podschema.DecodeObject([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object
-}
-
 func newPod(t testing.TB, annotations string) map[string]any {
 	t.Helper()
-	return decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","labels":{"app":"web"},"annotations":{`+annotations+`}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}`)
+	return fragmenttest.Decode(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","labels":{"app":"web"},"annotations":{`+annotations+`}},"spec":{"containers":[{"name":"web","image":"web:1"}]}}`)
 }
 
 // asking returns a namespace with the label, whose annotation says what to inject.
@@ -79,7 +70,7 @@ func live(t testing.TB, pod map[string]any) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pod = decode(t, string(text))
+	pod = fragmenttest.Decode(t, string(text))
 	metadata, _ := pod["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}

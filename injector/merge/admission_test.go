@@ -110,26 +110,6 @@ func TestThePluginWouldMountEveryTokenThatASidecarGets(t *testing.T) {
 	}
 }
 
-func TestAReplacedListKeepsTheTolerationsThatTheAPIServerWouldAddAgain(t *testing.T) {
-	notReady, unreachable := defaultToleration("not-ready"), defaultToleration("unreachable")
-	list := func(all ...string) string { return "[" + strings.Join(all, ", ") + "]" }
-	for _, c := range []struct{ pod, fragment, want string }{
-		{list("{key: a}", notReady, unreachable), "tolerations: [{$patch: replace}, {key: b}]", list("{key: b}", notReady, unreachable)},
-		{list(notReady, unreachable), "tolerations: [{$patch: replace}, {key: node.kubernetes.io/not-ready, operator: Exists, tolerationSeconds: 5}]", list("{key: node.kubernetes.io/not-ready, operator: Exists, tolerationSeconds: 5}", unreachable)},
-		{list(notReady, unreachable), "tolerations: [{$patch: replace}, {operator: Exists}]", list("{operator: Exists}")},
-		{list(strings.Replace(notReady, "300", "5", 1)), "tolerations: [{$patch: replace}, {key: b}]", list("{key: b}")},
-		{list("{key: a}", notReady, unreachable), "$unset: [tolerations]", list(notReady, unreachable)},
-		{list("{key: a}"), "$unset: [tolerations]", "null"},
-		{list("{key: a}", notReady, unreachable), "tolerations: [{key: b}]", list("{key: a}", notReady, unreachable, "{key: b}")},
-	} {
-		o, err := inject(t, fragmenttest.Decode(t, "{spec: {tolerations: "+c.pod+"}}"), named("spec: {"+c.fragment+"}"))
-		want := string(podschema.Encode(fragmenttest.Decode(t, "{list: "+c.want+"}")["list"]))
-		if got := at(o.pod, "spec", "tolerations"); err != nil || got != want {
-			t.Errorf("%s: %v %s, want %s", c.fragment, err, got, want)
-		}
-	}
-}
-
 func TestTheResourcesOfAPodFollowItsContainers(t *testing.T) {
 	const native = "initContainers: [{name: s, image: s, restartPolicy: Always, resources: {requests: {cpu: 100m}}}]"
 	for name, c := range map[string]struct{ pod, fragment, add string }{

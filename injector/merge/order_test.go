@@ -3,7 +3,6 @@ package merge_test
 import (
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/pillion-dev/pillion/injector/merge"
@@ -118,23 +117,6 @@ func TestATextIsJoinedOnceInTheOrderOfTheTemplates(t *testing.T) {
 		}
 		if got := at(o.pod, app("env", "name=J", "value")...); got != `"`+c.want+`"` {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
-		// An annotation is joined to as a variable is.
-		if strings.Contains(c.env, "}, {") || strings.Contains(name, "several") || c.env == "{name: J}" {
-			continue
-		}
-		value := strings.TrimSuffix(strings.TrimPrefix(c.env, "{name: J, value: "), "}")
-		pod := "metadata: {annotations: {J: " + value + "}}\nspec: {}"
-		if value == "" {
-			pod = "spec: {}"
-		}
-		var all []string
-		for _, f := range c.all {
-			_, f, _ = strings.Cut(f, "name: J, ")
-			all = append(all, "metadata: {annotations: {J: {"+strings.TrimSuffix(f, "]}]}")+"}}")
-		}
-		if o, err = inject(t, fragmenttest.Decode(t, pod), named(all...)); err != nil || at(o.pod, "metadata", "annotations", "J") != `"`+c.want+`"` {
-			t.Errorf("%s: the annotation is %s, want %s (%v)", name, at(o.pod, "metadata", "annotations", "J"), c.want, err)
 		}
 	}
 }

@@ -37,15 +37,6 @@ func withStatus(t testing.TB, pod, status string) map[string]any {
 // saying returns a record with these entries.
 func saying(entries string) string { return `{"v":1,"templates":{"t":"h"},"set":{` + entries + `}}` }
 
-func parse(t testing.TB, pod map[string]any) record.Record {
-	t.Helper()
-	rec, err := record.Parse(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rec
-}
-
 func TestAMalformedRecordCountsAsNoneAndSaysWhyShortlyAndAlwaysTheSame(t *testing.T) {
 	var many []string
 	for i := range 20 {
@@ -110,44 +101,6 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 			t.Fatalf("%v\n%s\nof %s", err, again.Encode(), text)
 		}
 	})
-}
-
-func TestTheBasePodIsThePodWithoutItsEntries(t *testing.T) {
-	digest := func(typ, value string) string {
-		return podschema.Digest(podschema.At(typ), fragmenttest.Decode(t, value))
-	}
-	item := digest("spec.containers[].env[]", "{name: A, value: ours}")
-	for name, c := range map[string]struct{ entries, pod, want string }{
-		"a sidecar, whatever became of it":        {`"spec.initContainers":{"made":true},"spec.initContainers[name=s]":{"sum":"0"}`, "spec: {initContainers: [{name: s, image: other}]}", "spec: {}"},
-		"what is made goes only when it is empty": {`"spec.initContainers":{"made":true},"spec.initContainers[name=s]":{"sum":"0"}`, "spec: {initContainers: [{name: s}, {name: own}]}", "spec: {initContainers: [{name: own}]}"},
-		"an empty list that was there":            {`"spec.initContainers":{"made":true,"was":[]},"spec.initContainers[name=s]":{"sum":"0"}`, "spec: {initContainers: [{name: s}]}", "spec: {initContainers: []}"},
-		"a null that was there":                   {`"spec.securityContext":{"made":true,"was":null},"spec.securityContext.runAsUser":{"sum":"0"}`, "spec: {securityContext: {runAsUser: 7}}", "spec: {securityContext: null}"},
-		"a scalar":                                {`"spec.dnsPolicy":{"sum":"0","was":"None"}`, "spec: {dnsPolicy: Default}", "spec: {dnsPolicy: None}"},
-		"a scalar that somebody took away":        {`"spec.dnsPolicy":{"sum":"0","was":"None"}`, "spec: {}", "spec: {dnsPolicy: None}"},
-		"a field that Pillion took away":          {`"spec.hostname":{"was":"h"}`, "spec: {}", "spec: {hostname: h}"},
-		"an item that Pillion took out":           {`"spec.volumes[name=v]":{"gone":[[1,{"name":"v","emptyDir":{}}]]}`, "spec: {volumes: [{name: a}, {name: b}]}", "spec: {volumes: [{name: a}, {name: v, emptyDir: {}}, {name: b}]}"},
-		"one that somebody put back":              {`"spec.volumes[name=v]":{"gone":[[1,{"name":"v","emptyDir":{}}]]}`, "spec: {volumes: [{name: a}, {name: v}, {name: b}]}", "spec: {volumes: [{name: a}, {name: v, emptyDir: {}}, {name: b}]}"},
-		"two of one key":                          {`"spec.containers[name=c].env[name=A]":{"gone":[[0,{"name":"A","value":"1"}],[2,{"name":"A","value":"2"}]]}`, "spec: {containers: [{name: c, env: [{name: B}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: '1'}, {name: B}, {name: A, value: '2'}]}]}"},
-		"of two variables the one as written":     {`"spec.containers[name=c].env[name=A]":{"sum":"` + item + `"}`, "spec: {containers: [{name: c, env: [{name: A, value: ours}, {name: A, value: theirs}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: theirs}]}]}"},
-		"of two variables the last":               {`"spec.containers[name=c].env[name=A]":{"sum":"0"}`, "spec: {containers: [{name: c, env: [{name: A, value: x}, {name: A, value: z}]}]}", "spec: {containers: [{name: c, env: [{name: A, value: x}]}]}"},
-		"a label, its like, and Pillion's own":    {`"metadata.labels[a.b/c]":{"sum":"0"}`, "{metadata: {labels: {a.b/c: x, own: z, pillion.dev/injected: 'true', t.pillion.dev/hash: h}}, spec: {}}", "{metadata: {labels: {own: z}}, spec: {}}"},
-		"an original that has no room":            {`"spec.containers[name=gone].image":{"sum":"0","was":"x"},"spec.a.b.c":{"sum":"0"}`, "spec: {containers: []}", "spec: {containers: []}"},
-		"the pod itself stays":                    {`"spec":{"sum":"0"},"metadata":{"sum":"0","was":"x"}`, "{metadata: {name: p}, spec: {containers: []}}", "{metadata: {name: p}, spec: {containers: []}}"},
-	} {
-		pod := withStatus(t, c.pod, saying(c.entries))
-		before := string(podschema.Encode(pod))
-		base := parse(t, pod).Base(pod)
-		want := fragmenttest.Decode(t, c.want)
-		if metadata, ok := base["metadata"].(map[string]any); ok && len(metadata) == 0 && want["metadata"] == nil {
-			delete(base, "metadata") // the annotation needed it
-		}
-		if got := string(podschema.Encode(base)); got != string(podschema.Encode(want)) {
-			t.Errorf("%s: %s, want %s", name, got, podschema.Encode(want))
-		}
-		if string(podschema.Encode(pod)) != before {
-			t.Errorf("%s: the pod was changed", name)
-		}
-	}
 }
 
 // FuzzRecord reads any text of a status annotation of any pod: it ends in an error that is short, or in a record that

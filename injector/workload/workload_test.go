@@ -45,18 +45,6 @@ func TestThePodOfEveryWorkloadIsFound(t *testing.T) {
 	}
 }
 
-func TestAListOfObjectsHasOnlyObjects(t *testing.T) {
-	for _, in := range []string{`{"kind":"List","items":["a"]}`, `{"kind":"PodList","items":[{"kind":"Pod"},"a"]}`} {
-		documents, err := Parse([]byte(in))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := Change(documents[0].Object, mark); err == nil {
-			t.Errorf("%s is accepted", in)
-		}
-	}
-}
-
 func TestFilesAreSplitIntoDocuments(t *testing.T) {
 	for in, want := range map[string]int{
 		"kind: Pod\n---\nkind: Service\n": 2, "---\n# nothing\n---\nkind: Pod\n": 1,

@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
+	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/samples"
 )
 
@@ -44,16 +45,6 @@ func inject(t testing.TB, tmpl *templates.Template, pod map[string]any) map[stri
 	return out.Pod
 }
 
-// copied is a pod of its own.
-func copied(t testing.TB, pod map[string]any) map[string]any {
-	t.Helper()
-	data, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fragmenttest.Decode(t, string(data))
-}
-
 func containersOf(pod map[string]any, list string) []any {
 	items, _ := pod["spec"].(map[string]any)[list].([]any)
 	return items
@@ -64,7 +55,7 @@ func damages(t testing.TB, e *evaluator, pod map[string]any, s sidecar) map[stri
 	t.Helper()
 	answers := map[string]string{}
 	try := func(name string, change func(spec map[string]any, items []any, i int), update bool) {
-		other := copied(t, pod)
+		other := fragmenttest.Decode(t, string(podschema.Encode(pod)))
 		items := containersOf(other, s.list)
 		i := slices.IndexFunc(items, func(c any) bool { return c.(map[string]any)["name"] == s.name })
 		if i < 0 {
@@ -179,7 +170,7 @@ func TestALabelThatChangesLaterMakesNoDifference(t *testing.T) {
 		}
 	}
 	// A container under $if is not demanded, and keeps its image.
-	changed := copied(t, pod(`"app": "web"`, good))
+	changed := fragmenttest.Decode(t, string(podschema.Encode(pod(`"app": "web"`, good))))
 	containersOf(changed, "initContainers")[1].(map[string]any)["image"] = evil
 	if refusal, _ := e.judge(t, request{pod: changed, old: pod(`"app": "web"`, good)}); !strings.Contains(refusal, "mesh-init") {
 		t.Errorf("another image for a container under $if: %q", refusal)
@@ -311,7 +302,7 @@ func TestWhatPillionInjectsPassesAnyPolicyAndAnyDamageDoesNot(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		pod := inject(t, tmpl, copied(t, rapid.SampledFrom(pods).Draw(rt, "pod").Pod))
+		pod := inject(t, tmpl, fragmenttest.Decode(t, string(podschema.Encode(rapid.SampledFrom(pods).Draw(rt, "pod").Pod))))
 		if pod == nil {
 			return
 		}

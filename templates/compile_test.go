@@ -15,10 +15,6 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 )
 
-func TestRequiredTemplatesExtendContainersOfComputedNames(t *testing.T) {
-	compiled(t, "match: {}\nrequired: true\ninject:\n  spec:\n    containers:\n    - {$each: App, env: [{name: A}]}\n    - {$for: c in pod.spec.containers, name: \"${c.name}\", env: [{name: B}]}\n    - {name: a, image: \"a:${'1'}\"}")
-}
-
 func TestEachMistakeIsNamedWithItsPathAndLine(t *testing.T) {
 	for _, c := range tabletest.Rows(t, "testdata/tables/mistakes.txt") {
 		t.Run(c.Name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
+	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
 // row is a row of the contract's table: what a template does where the pod has something.
@@ -181,6 +182,25 @@ func TestARequiredTemplateConflictsWithEveryOtherValue(t *testing.T) {
 			if r.kind == always && at(result.Pod, r.path...) != r.wins {
 				t.Errorf("%s: %s", r.name, at(result.Pod, r.path...))
 			}
+		}
+	}
+}
+
+func TestWritersSayWhoWroteAPlaceOrTheWholeAroundIt(t *testing.T) {
+	o, err := mergeAll(t, fragmenttest.Decode(t, web(", env: [{name: OWN, value: x}]", "")), named("spec: {initContainers: [{name: s, image: s, env: [{name: A, value: x}]}]}", "spec: {initContainers: [{name: s, env: [{name: B, value: x}]}], containers: [{name: web, env: [{name: OWN, value: x}, {name: NEW, value: x}]}]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"spec.initContainers[name=s]": "a", "spec.initContainers[name=s].env[name=A].value": "a", "spec.initContainers[name=s].env[name=B].value": "b",
+		"spec.containers[name=web].env[name=NEW]": "b", "spec.containers[name=web].env[name=OWN]": "", "spec.containers[name=web]": "", "spec": "",
+	} {
+		p, err := podschema.ParsePath(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.writers.By(p.Segments()); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
 }

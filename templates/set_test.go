@@ -142,3 +142,17 @@ func TestOnlyExceptionsThatCanBeReadExceptPods(t *testing.T) {
 		}
 	}
 }
+
+func TestARequiredTemplateOwnsNeitherWhatItExtendsNorWhatItRemoves(t *testing.T) {
+	own := compiledEntry("audit", `{required: true, match: {podSelector: {matchLabels: {a: b}}}, inject: {spec: {
+    initContainers: [{name: init, image: b}], containers: [{$if: "pod.spec.containers.size() > 9", name: audit, image: a}, {name: main, env: []}],
+    volumes: [{name: gone, $patch: delete}, {name: new, emptyDir: {}}]}}}`).Own()
+	for name, want := range map[string]bool{"audit": true, "init": true, "main": false} {
+		if own.Named(name) != want {
+			t.Errorf("container %s: %t", name, !want)
+		}
+	}
+	if own.Volume("gone") || !own.Volume("new") {
+		t.Errorf("the volumes are %v", own)
+	}
+}

@@ -26,9 +26,6 @@ func New(op string, path []string, value any) Operation {
 	return Operation{op: jsonpatch.NewPatch(op, pointerOf(path), value)}
 }
 
-// Op returns add, replace, remove or test.
-func (o Operation) Op() string { return o.op.Operation }
-
 // Pointer returns the RFC 6901 pointer, escaped.
 func (o Operation) Pointer() string { return o.op.Path }
 

@@ -187,9 +187,8 @@ attacks: ground ## what hostile loads take of memory and time, ATTACK=4s each; a
 fuzz: ## every fuzz target for FUZZTIME (1m): a line FUZZ <target> execs=<n> found=<n> each; FUZZ=REGEXP chooses
 	@.ci/fuzz '$(FUZZTIME)' '$(FUZZPARALLEL)' '$(FUZZ)'
 
-bench: ## what an admission and a preview cost: a line BENCH <name> ratio=<x> target=<y> each
+bench: ## what an admission costs: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./webhook | grep -E '^(BENCH|FAIL|---)'
-	go test -run '^$$' -bench '^BenchmarkPreview$$' -benchtime=1x ./cmd/pillion-webhook | grep -E '^(BENCH|FAIL|---)'
 
 ROUNDS ?= 1000
 bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each

@@ -61,23 +61,6 @@ func sameTrusted(a, b []trusted) bool {
 	return true
 }
 
-func TestParseTrustedLeavesOutBlocksThatAreNotCAs(t *testing.T) {
-	t.Parallel()
-	good := yearCA(t)
-	serving := newLeaf(t, good, testDNSName, time.Hour)
-	text := bytes.Join([][]byte{
-		[]byte("some words\n"),
-		[]byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
-		[]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
-		pemOf(&ca{cert: serving.tls.Leaf}), pemOf(good), pemOf(good),
-		[]byte("-----BEGIN CERTIFICATE-----\nno end"),
-	}, nil)
-	got := parseTrusted(text)
-	if len(got) != 1 || !got[0].cert.Equal(good.cert) {
-		t.Errorf("read %d CAs, want the one CA of the text", len(got))
-	}
-}
-
 // The laws hold for any order of rotations, deletions of the Secret and passing time, and
 // for replicas whose clocks differ.
 func TestBundleLaws(t *testing.T) {

@@ -1,14 +1,11 @@
 package certs
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
@@ -69,23 +66,6 @@ func TestCertManagersCAIsPublishedBesideTheOldOneBeforeItsLeafIsServed(t *testin
 	})
 }
 
-func TestARenewalByTheSameCAIsServedAtOnce(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		issuer := yearCA(t)
-		c := newCluster(t, newConfiguration(), servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour)))
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		runtest.Eventually(t, s.Ready)
-		next := newLeaf(t, issuer, testDNSName, 2*time.Hour)
-		c.reissue(next)
-		runtest.Eventually(t, func() error {
-			if !served(t, s).Leaf.Equal(next.tls.Leaf) {
-				return errors.New("the renewed leaf is not served")
-			}
-			return nil
-		})
-	})
-}
-
 func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) {
 	runtest.Bubble(t, func(t *testing.T) {
 		first, second := yearCA(t), yearCA(t)
@@ -105,37 +85,6 @@ func TestWithCainjectorNothingIsWrittenAndTheLeafFollowsTheBundle(t *testing.T) 
 		runtest.Eventually(t, func() error { return verifies(s, pemOf(second), time.Now()) })
 		if c.written() != 0 {
 			t.Error("the provider published without the option Publish")
-		}
-	})
-}
-
-func TestABrokenOrMissingSecretOfCertManagerIsNamed(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.runCertManager(func(o *CertManagerOptions) { o.Publish = true })
-		runtest.Eventually(t, func() error {
-			return mentions(s.Ready(), "secret pillion-system/pillion-ca: not found", "kubectl -n pillion-system describe certificates")
-		})
-		issuer := yearCA(t)
-		good := servingSecret(t, newLeaf(t, issuer, testDNSName, time.Hour))
-		broken := good.DeepCopy()
-		broken.Data[corev1.TLSPrivateKeyKey] = nil
-		if _, err := c.CoreV1().Secrets(testNamespace).Create(context.Background(), broken, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		runtest.Eventually(t, func() error { return mentions(s.Ready(), "tls.crt and tls.key") })
-		c.editSecret(func(data map[string][]byte) { data[corev1.TLSPrivateKeyKey] = good.Data[corev1.TLSPrivateKeyKey] })
-		runtest.Eventually(t, s.Ready)
-		before := served(t, s)
-		c.editSecret(func(data map[string][]byte) { data[corev1.TLSCertKey] = []byte("x") })
-		runtest.Eventually(t, func() error {
-			if n := failuresOf(s, failedSecret); n != 2 {
-				return fmt.Errorf("%d failures, want that the second failure counts", n)
-			}
-			return nil
-		})
-		if served(t, s) != before || s.Ready() != nil {
-			t.Errorf("a broken Secret replaces the served leaf or costs readiness: %v", s.Ready())
 		}
 	})
 }

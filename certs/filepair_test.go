@@ -2,7 +2,6 @@ package certs
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,41 +81,6 @@ func TestFilesAreReadAgainWhenAKubeletSwapsTheLinkAndWhenTheyAreRenamed(t *testi
 		if err := s.Ready(); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestAHalfWrittenPairIsNamedAndTheLastGoodPairStaysServed(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		issuer, dir := yearCA(t), t.TempDir()
-		first, second := newLeaf(t, issuer, testDNSName, time.Hour), newLeaf(t, issuer, testDNSName, 2*time.Hour)
-		mount(t, dir, "1", first)
-		c := newCluster(t, newConfiguration())
-		c.inject(issuer)
-		s := c.runFiles(dir)
-		runtest.Eventually(t, serves(s, first))
-		data := servingSecret(t, second).Data
-		certPEM := data[corev1.TLSCertKey]
-		for i, half := range [][]byte{certPEM, certPEM[:len(certPEM)/2]} {
-			if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), half, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			runtest.Eventually(t, func() error {
-				if n := failuresOf(s, failedFiles); n <= int64(i) {
-					return fmt.Errorf("%d failures are counted", n)
-				}
-				return mentions(s.problems.get(s.provider.(*files).subject()), corev1.TLSCertKey, "the last good pair stays in use")
-			})
-			if err := errors.Join(serves(s, first)(), s.Ready()); err != nil {
-				t.Error(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, corev1.TLSPrivateKeyKey), data[corev1.TLSPrivateKeyKey], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, corev1.TLSCertKey), certPEM, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		runtest.Eventually(t, serves(s, second))
 	})
 }
 

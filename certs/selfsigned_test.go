@@ -2,14 +2,12 @@ package certs
 
 import (
 	"bytes"
-	"crypto/tls"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
@@ -25,15 +23,6 @@ func (c *cluster) published(want []byte) error {
 		}
 	}
 	return nil
-}
-
-func served(t testing.TB, s *Source) *tls.Certificate {
-	t.Helper()
-	certificate, err := s.GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate
 }
 
 // verifies returns an error if an API server that trusts the bundle refuses the served leaf.
@@ -53,39 +42,6 @@ func readyAndPublished(t testing.TB, c *cluster, s *Source) *ca {
 	return current
 }
 
-func TestAFreshInstallBecomesReadyWithAPublishedCA(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		c := newCluster(t, newConfiguration())
-		s := c.run(nil)
-		current := readyAndPublished(t, c, s)
-		if err := verifies(s, pemOf(current), time.Now()); err != nil {
-			t.Error(err)
-		}
-		for _, name := range []string{testDNSName, testDNSName + ".cluster.local", testService + "." + testNamespace} {
-			if err := served(t, s).Leaf.VerifyHostname(name); err != nil {
-				t.Error(err)
-			}
-		}
-		leaf := s.serving.leaf()
-		if left := time.Until(leaf.tls.Leaf.NotAfter); left < 167*time.Hour || left > 168*time.Hour {
-			t.Errorf("the certificate ends in %s, want a week", left)
-		}
-		if left := time.Until(leaf.issuer.NotAfter); left < 364*24*time.Hour || left > 365*24*time.Hour {
-			t.Errorf("the CA ends in %s, want a year", left)
-		}
-		if made, rotations := s.creations.Load(), s.serving.rotations.Load(); made != 1 || rotations != 0 {
-			t.Errorf("%d CAs made and %d rotations, want one CA made", made, rotations)
-		}
-		want := newConfiguration()
-		got := c.configuration().DeepCopy()
-		emptied(got)
-		got.ResourceVersion, got.ManagedFields = want.ResourceVersion, nil
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("more than the caBundle has changed (-before +after):\n%s", diff)
-		}
-	})
-}
-
 func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 	runtest.Bubble(t, func(t *testing.T) {
 		c := newCluster(t, newConfiguration())
@@ -103,46 +59,6 @@ func TestReplicasStartedTogetherAgreeOnOneCA(t *testing.T) {
 			t.Errorf("the replicas count %d CAs made, want one", made)
 		}
 	})
-}
-
-func TestADamagedCABundleIsRestoredWithinASecond(t *testing.T) {
-	t.Parallel()
-	for _, damage := range []struct {
-		name   string
-		change func(*admissionv1.MutatingWebhookConfiguration)
-	}{
-		{"emptied in every entry", emptied},
-		{"text in one entry", func(m *admissionv1.MutatingWebhookConfiguration) {
-			m.Webhooks[1].ClientConfig.CABundle = []byte("none")
-		}},
-		{"a foreign CA beside the right one", func(m *admissionv1.MutatingWebhookConfiguration) {
-			m.Webhooks[0].ClientConfig.CABundle = append(pemOf(yearCA(t)), m.Webhooks[0].ClientConfig.CABundle...)
-		}},
-		{"an entry added without one", func(m *admissionv1.MutatingWebhookConfiguration) {
-			entry := m.Webhooks[0].DeepCopy()
-			entry.Name, entry.ClientConfig.CABundle = "third.pillion.dev", nil
-			m.Webhooks = append(m.Webhooks, *entry)
-		}},
-	} {
-		t.Run(damage.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newCluster(t, newConfiguration())
-				s := c.run(nil)
-				current := readyAndPublished(t, c, s)
-				before := c.written()
-				start := time.Now()
-				c.edit(damage.change)
-				runtest.Eventually(t, func() error { return c.published(pemOf(current)) })
-				if c.written() == before {
-					t.Error("nothing was written, so the case damaged no caBundle")
-				}
-				runtest.Eventually(t, s.Ready)
-				if took := time.Since(start); took > time.Second {
-					t.Errorf("restoring took %s", took)
-				}
-			})
-		})
-	}
 }
 
 // An API server that kept the entries of the version before the first write reads them again after
@@ -352,51 +268,4 @@ func TestASecretDeletedDuringAHandOverLosesNoCAThatIsInUse(t *testing.T) {
 		}
 		runtest.Eventually(t, func() error { return c.published(pemOf(first, next)) })
 	})
-}
-
-func TestTheBundleIsPublishedInEveryEntryThatCallsTheService(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		foreign := newConfiguration()
-		url := "https://elsewhere.example.com"
-		foreign.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
-		other := foreign.Webhooks[1].DeepCopy()
-		other.Name, other.ClientConfig.Service.Name, other.ClientConfig.CABundle = "other.example.com", "other", []byte("theirs")
-		foreign.Webhooks = append(foreign.Webhooks, *other)
-		validating := newValidating("final")
-		validating.Webhooks = append(validating.Webhooks, *validating.Webhooks[0].DeepCopy())
-		validating.Webhooks[1].Name = "preview.pillion.dev"
-		c := newCluster(t, foreign, validating)
-		s := c.run(func(o *SelfSignedOptions) {
-			o.WebhookConfigurations = append(o.WebhookConfigurations, WebhookConfiguration{Validating, "final"})
-		})
-		runtest.Eventually(t, s.Ready)
-		webhooks := c.configuration().Webhooks
-		if webhooks[0].ClientConfig.CABundle != nil || string(webhooks[2].ClientConfig.CABundle) != "theirs" {
-			t.Error("an entry that does not call the Service was written to")
-		}
-		final, err := c.Tracker().Get(validations, "", "final")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bundles := [][]byte{webhooks[1].ClientConfig.CABundle}
-		for _, w := range final.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
-			bundles = append(bundles, w.ClientConfig.CABundle)
-		}
-		for i, bundle := range bundles {
-			if !bytes.Equal(bytes.TrimSpace(bundle), bytes.TrimSpace(pemOf(c.mustAuthorities().current))) {
-				t.Errorf("caBundle %d is\n%s", i, bundle)
-			}
-		}
-	})
-}
-
-func TestASourceThatDoesNotRunIsNotReadyAndServesNothing(t *testing.T) {
-	t.Parallel()
-	s := NewSelfSigned(SelfSignedOptions{Options: newCluster(t).testOptions(), SecretName: testSecret})
-	if err := mentions(s.Ready(), "not started yet"); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.GetCertificate(nil); err == nil {
-		t.Error("the source serves a certificate before it runs")
-	}
 }

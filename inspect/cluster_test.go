@@ -1,36 +1,15 @@
 package inspect_test
 
 import (
-	"context"
 	_ "embed"
-	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
 )
-
-// Whoever may not read the version may read other things.
-func TestOnlyAnAPIServerThatAnswersNothingEndsACommand(t *testing.T) {
-	answers := func(err error) error {
-		return (&inspect.Cluster{Version: func(context.Context) ([]byte, error) { return []byte("{}"), err }}).CheckConnection(t.Context())
-	}
-	if err := answers(apierrors.NewUnauthorized("Unauthorized")); err == nil || !strings.Contains(err.Error(), "does not accept your credentials") {
-		t.Error(err)
-	}
-	for _, err := range []error{nil, apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no")), apierrors.NewInternalError(os.ErrInvalid)} {
-		if got := answers(err); got != nil {
-			t.Errorf("%v: %v", err, got)
-		}
-	}
-}
 
 func TestATemplateWhosePodsTheAPIServerRefusesIsNamed(t *testing.T) {
 	t.Parallel()
@@ -111,27 +90,5 @@ func TestReplicasAreRunningPodsThatAreNotBeingDeleted(t *testing.T) {
 	}
 	if !slices.Equal(notRunning, []string{"not running: evicted: Failed: Evicted", "not running: pending: Pending: ImagePullBackOff: no such image"}) {
 		t.Errorf("of the other pods is said %q", notRunning)
-	}
-}
-
-// The API server's proxy returns a pod's answer unchanged. Where it does not reach the pod, its own
-// answer says why.
-func TestAReplicaSaysWhyItIsNotReady(t *testing.T) {
-	for body, want := range map[string]string{
-		"not ready:\ncertificates: secret own/ca: not found\ntemplates: not read yet": "not ready: one: certificates: secret own/ca: not found\nnot ready: one: templates: not read yet",
-		`{"kind":"Status","message":"no endpoints"}`:                                  "not ready: one: no endpoints",
-		"<html>": "not ready: one: 503",
-	} {
-		one := inspect.NewReplica("one", func(_ context.Context, path string) ([]byte, error) { return []byte(body), errors.New("503") })
-		if got := strings.Join(inspect.Problems("own", inspect.GetStates(t.Context(), []inspect.Replica{one})), "\n"); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	gone := inspect.NewReplica("gone", inspect.GetURL("http://127.0.0.1:1"))
-	if all := inspect.GetStates(t.Context(), []inspect.Replica{gone}); all[0].Missing == "" || all[0].Answers {
-		t.Errorf("%+v", all)
-	}
-	if got := inspect.Problems("own", nil); len(got) != 1 || !strings.Contains(got[0], "namespace own") {
-		t.Errorf("without replicas: %q", got)
 	}
 }

@@ -4,6 +4,4 @@ package inspect
 
 const MaxWorkloads = maxWorkloads
 
-var GetURL = getURL
-
 func (r Replica) Name() string { return r.name }

@@ -1,19 +1,12 @@
 package inspect_test
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	dynamicfake "k8s.io/client-go/dynamic/fake"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/injector"
@@ -162,67 +155,6 @@ To bring the pods up to date:
 	}
 }
 
-func TestStatusOfANamespaceListsItsPods(t *testing.T) {
-	reader := statusCluster(t)
-	of := inspect.Target{Namespace: "shop"}
-	r, err := reader.ComparePods(t.Context(), of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	r.Write(&out, of)
-	for _, want := range []string{
-		"deployment/web    2     0           2        0         0\n", "deployment/db     1     1           0        0         0\n", "deployment/quiet  1     1           0        0         0\n",
-		"web-5d8c-0  missing: ", "api-5d8c-0  outdated: proxy\n", "pillion rollout ns/shop --dry-run\n",
-	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("nothing like %q in\n%s", want, &out)
-		}
-	}
-	if strings.Contains(out.String(), "bank") || strings.Contains(out.String(), "broken") {
-		t.Errorf("it tells of another namespace:\n%s", &out)
-	}
-}
-
-func TestStatusOfATemplateTellsWhatConcernsIt(t *testing.T) {
-	reader, shop := statusCluster(t), inspect.PodCounts{Pods: 5, UpToDate: 2, Injected: 2, Missing: 3}
-	for next, c := range map[string]struct {
-		of   inspect.Target
-		want map[string]inspect.PodCounts
-	}{
-		"[pillion rollout sct/logs --dry-run]": {inspect.Target{Template: "logs"}, map[string]inspect.PodCounts{
-			"shop": shop, "bank": {Pods: 2, UpToDate: 2, Injected: 2}, "off": {Pods: 1, UpToDate: 1, Injected: 1, Dropped: 1},
-		}},
-		"[pillion rollout sct/logs -n shop --dry-run]": {inspect.Target{Template: "logs", Namespace: "shop"}, map[string]inspect.PodCounts{"shop": shop}},
-	} {
-		r, err := reader.ComparePods(t.Context(), c.of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := map[string]inspect.PodCounts{}
-		for _, n := range r.Namespaces {
-			got[n.Name] = n.PodCounts
-		}
-		if fmt.Sprint(got) != fmt.Sprint(c.want) || fmt.Sprint(r.Next(c.of)) != next {
-			t.Errorf("%s: %+v and %q, want %+v and %s", c.of, got, r.Next(c.of), c.want, next)
-		}
-	}
-}
-
-// -n narrows what is said of a template, and is the same as ns/NAME without one.
-func TestANamespaceNarrowsATarget(t *testing.T) {
-	for of, want := range map[inspect.Target]string{{}: "ns/shop", {Template: "logs"}: "sct/logs -n shop", {Namespace: "bank"}: "-n shop contradicts the namespace bank"} {
-		got, err := of.In("shop")
-		text := got.String()
-		if err != nil {
-			text = err.Error()
-		}
-		if !strings.Contains(text, want) {
-			t.Errorf("%+v: %s, want %s", of, text, want)
-		}
-	}
-}
-
 func TestAnArgumentNamesATemplateOrANamespace(t *testing.T) {
 	reader := statusOf(t, nil, statusSet(t, map[string]string{"proxy": "1", "shop": "1"}), []templates.Namespace{statusNamespace("shop", "", ""), statusNamespace("bank", "", "")})
 	for arg, want := range map[string]string{
@@ -271,24 +203,6 @@ func quotedJSON(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return string(data)
-}
-
-func TestARightThatTheUserLacksIsNamedWithTheCommandThatGrantsIt(t *testing.T) {
-	reader := statusCluster(t)
-	reader.Pods = func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) {
-		return nil, inspecttest.Forbids("list", "", "pods", "")
-	}
-	if _, err := reader.ComparePods(t.Context(), inspect.Target{}); err == nil || !strings.Contains(err.Error(), "you lack the right to list pods in all namespaces. For one namespace: pillion status ns/NAME. An admin can grant it: kubectl create clusterrole pillion-list-pods ") {
-		t.Error(err)
-	}
-	reader = statusCluster(t)
-	reader.Objects.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
-		return true, nil, inspecttest.Forbids("list", "", "events", "")
-	})
-	r, err := reader.ComparePods(t.Context(), inspect.Target{})
-	if err != nil || !strings.Contains(r.EventsUnknown, "you lack the right to list events in all namespaces") || len(r.Namespaces) != 4 {
-		t.Errorf("without events: %v, %+v", err, r)
-	}
 }
 
 // The library is part of the program: another version of it would call every pod outdated.

@@ -391,45 +391,6 @@ func TestItStopsAtANewPodThatIsNotUpToDate(t *testing.T) {
 	})
 }
 
-func TestPodsThatARestartDoesNotReachAreListedAndLeftAlone(t *testing.T) {
-	onCluster(t, one, two, func(t *testing.T, c *cluster) {
-		for name, kind := range map[string]string{"bare": "", "import": "Job", "api": "ReplicaSet"} {
-			pod := clone(t, c.pods[0])
-			maps.Copy(meta(pod), map[string]any{"name": name, "uid": name, "owner": "nobody", "ownerReferences": []any{}})
-			if kind != "" {
-				meta(pod)["ownerReferences"] = []any{map[string]any{"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": true}}
-			}
-			c.pods = append(c.pods, pod)
-		}
-		out, err := c.roll(rollout.Restart)
-		if !errors.Is(err, rollout.ErrIncomplete) || !slices.Equal(c.writes, []string{"restart web", "restart db"}) {
-			t.Errorf("it writes %v (%v)", c.writes, err)
-		}
-		for _, want := range []string{"not touched: pod/bare in namespace shop (pods: 1): outdated: shipper; no controller replaces it", "not touched: job/import in namespace shop (pods: 1): outdated: shipper; the Job's work would start again",
-			"not touched: replicaset/api in namespace shop (pods: 1): outdated: shipper; only Deployments, StatefulSets and DaemonSets can be restarted", "6 of 9 pods up to date"} {
-			if !strings.Contains(out, want) {
-				t.Errorf("it says\n%s\nwant %q", out, want)
-			}
-		}
-		c.pods = slices.DeleteFunc(c.pods, func(p map[string]any) bool { return meta(p)["name"] == "api" })
-		if out, err := c.roll(rollout.Restart); err != nil {
-			t.Errorf("what no workload replaces is no failure: %v\n%s", err, out)
-		}
-		if out, err := c.roll(rollout.InPlaceMode); err != nil || !strings.Contains(out, "8 of 8 pods up to date") {
-			t.Errorf("in place it writes %v and says (%v)\n%s", c.writes, err, out)
-		}
-	})
-}
-
-func TestInPlaceLeavesWhatItCannotDoAndSaysSo(t *testing.T) {
-	onCluster(t, one, shipper{image: "ship:2", level: "debug"}, func(t *testing.T, c *cluster) {
-		out, err := c.roll(rollout.InPlaceMode)
-		if !errors.Is(err, rollout.ErrIncomplete) || len(c.writes) > 0 || !strings.Contains(out, "not touched: deployment/web in namespace shop (pods: 4): outdated: shipper; not in place: its sidecar shipper would change in") || !strings.Contains(out, "--restart brings pods up to date") {
-			t.Errorf("it writes %v and says (%v)\n%s", c.writes, err, out)
-		}
-	})
-}
-
 func TestAPodThatChangesInBetweenIsReadAgain(t *testing.T) {
 	onCluster(t, one, two, func(t *testing.T, c *cluster) {
 		c.patching = func() { // of the dry run

@@ -38,14 +38,14 @@ func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	if err := f.bodies.all.Acquire(t.Context(), f.bodies.size); err != nil {
 		t.Fatal(err)
 	}
-	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
+	if w := f.post(reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
 		t.Errorf("an ordinary review: %d %s", w.Code, w.Body)
 	}
-	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+	if w := f.post(large(2 * ordinaryBody)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("a large review: %d %s", w.Code, w.Body)
 	}
 	f.bodies.all.Release(f.bodies.size)
-	if w := f.post(t, large(2*ordinaryBody)); w.Code != http.StatusOK {
+	if w := f.post(large(2 * ordinaryBody)); w.Code != http.StatusOK {
 		t.Errorf("a large review beside none: %d %s", w.Code, w.Body)
 	}
 	f.allFree(t)

@@ -41,7 +41,7 @@ func BenchmarkCost(b *testing.B) {
 		for _, c := range costs {
 			ours, yardstick := c.handlers(b)
 			body := []byte(c.body(b))
-			ratio := medianRatio(func() { postBytes(ours, body) }, func() { postBytes(yardstick, body) })
+			ratio := medianRatio(func() { postTo(ours, body) }, func() { postTo(yardstick, body) })
 			fmt.Printf("BENCH %s ratio=%.2f target=%.2f\n", c.name, ratio, c.target)
 			if ratio > c.target {
 				b.Errorf("%s: %.2f times what the yardstick takes", c.name, ratio)
@@ -164,7 +164,7 @@ var replicaSetsReview []byte
 func patchOf(tb testing.TB, h http.Handler, body string) []byte {
 	tb.Helper()
 	var review admissionv1.AdmissionReview
-	w := postBytes(h, []byte(body))
+	w := postTo(h, []byte(body))
 	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil || review.Response == nil || len(review.Response.Patch) == 0 {
 		tb.Fatalf("%v: %d %s", err, w.Code, w.Body)
 	}

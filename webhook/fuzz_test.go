@@ -40,21 +40,13 @@ func forgetful(change func(*parts)) func(*parts) {
 	}
 }
 
-func postBytes(to http.Handler, body []byte) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/any", bytes.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
-	w := httptest.NewRecorder()
-	to.ServeHTTP(w, r)
-	return w
-}
-
 // lawful posts a body twice, and checks what holds for every answer: it is the same both
 // times; a body that is no review is the client's mistake, which the answer explains; any
 // other is answered with its version and UID; a refusal has a code, and texts are fit to
 // print. It returns nil for a mistake.
 func lawful(t *testing.T, to http.Handler, body []byte) *admissionv1.AdmissionReview {
 	t.Helper()
-	w, again := postBytes(to, body), postBytes(to, body)
+	w, again := postTo(to, body), postTo(to, body)
 	if w.Code != again.Code || !bytes.Equal(w.Body.Bytes(), again.Body.Bytes()) {
 		t.Fatalf("%d %s, and then %d %s", w.Code, w.Body, again.Code, again.Body)
 	}

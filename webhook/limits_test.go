@@ -48,10 +48,10 @@ func TestTheSharesOfTheMemoryAreNotMoreThanThereIs(t *testing.T) {
 // chart gives, and one with twice as many is refused, not let through.
 func TestTheLargestPodThatCanBeStoredIsInjectedAndALargerOneIsRefused(t *testing.T) {
 	f := newFixture(t, nil)
-	if r := decodeAnswer(t, f.post(t, strings.Replace(variables(224_000, ""), `"a"`, `"b"`, 1))).Response; !r.Allowed || r.Patch == nil {
+	if r := decodeAnswer(t, f.post(strings.Replace(variables(224_000, ""), `"a"`, `"b"`, 1))).Response; !r.Allowed || r.Patch == nil {
 		t.Errorf("224,000 variables: %+v", r.Result)
 	}
-	r := decodeAnswer(t, f.post(t, variables(450_000, ""))).Response
+	r := decodeAnswer(t, f.post(variables(450_000, ""))).Response
 	if r.Allowed || r.UID != "42" || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") || !strings.Contains(r.Result.Message, "resources.limits.memory") {
 		t.Errorf("450,000 variables: %+v", r)
 	}
@@ -73,7 +73,7 @@ func TestAPodIsNotLetThroughForTheBytesOfItsReview(t *testing.T) {
 	for _, n := range []int{13 * 100_000, 3 << 20} {
 		text := strings.Repeat(`\u003c`, n)
 		body := strings.Replace(reviewOf(v1Version, "", false), `"image":"nginx"`, `"image":"nginx","args":["`+text+`"]`, 1)
-		if r := decodeAnswer(t, f.post(t, body)).Response; !r.Allowed || r.Patch == nil {
+		if r := decodeAnswer(t, f.post(body)).Response; !r.Allowed || r.Patch == nil {
 			t.Errorf("%d characters: %+v", n, r.Result)
 		}
 	}
@@ -83,18 +83,18 @@ func TestAPodIsNotLetThroughForTheBytesOfItsReview(t *testing.T) {
 // Where Pillion has no say, the size of a pod is not its affair.
 func TestALargePodThatNobodyWantsAnythingInPasses(t *testing.T) {
 	f := newFixture(t, nil)
-	if r := decodeAnswer(t, f.post(t, variables(450_000, `,"annotations":{"pillion.dev/inject":"false"}`))).Response; !r.Allowed || r.Patch != nil {
+	if r := decodeAnswer(t, f.post(variables(450_000, `,"annotations":{"pillion.dev/inject":"false"}`))).Response; !r.Allowed || r.Patch != nil {
 		t.Errorf("a pod that opts out: %+v", r.Result)
 	}
 	f = newFixture(t, func(o *parts) { o.Namespaces = oneNamespace{namespace: templates.Namespace{Name: "shop"}} })
-	if r := decodeAnswer(t, f.post(t, variables(450_000, ""))).Response; !r.Allowed || r.Patch != nil {
+	if r := decodeAnswer(t, f.post(variables(450_000, ""))).Response; !r.Allowed || r.Patch != nil {
 		t.Errorf("a namespace that never asked: %+v", r.Result)
 	}
 }
 
 func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 	f := newFixture(t, withAudit(t))
-	r := decodeAnswer(t, postTo(t, f.verify, variables(450_000, ""))).Response
+	r := decodeAnswer(t, postTo(f.verify, variables(450_000, ""))).Response
 	if r.Allowed || !strings.Contains(r.Result.Message, "TemplateTooExpensive") {
 		t.Errorf("a new pod: %+v", r.Result)
 	}
@@ -108,7 +108,7 @@ func TestALargePodIsVerifiedOrRefused(t *testing.T) {
 	old := before[strings.Index(before, `"object":`)+len(`"object":`) : len(before)-2]
 	update := strings.Replace(image(before, "evil:1"), `"CREATE"`, `"UPDATE"`, 1)
 	update = update[:len(update)-2] + `,"oldObject":` + image(old, "registry.example.com/audit:1") + "}}"
-	if r = decodeAnswer(t, postTo(t, f.verify, update)).Response; r.Allowed || !strings.Contains(r.Result.Message, "evil:1") {
+	if r = decodeAnswer(t, postTo(f.verify, update)).Response; r.Allowed || !strings.Contains(r.Result.Message, "evil:1") {
 		t.Errorf("another image in a pod of the largest size: %+v", r.Result)
 	}
 	f.allFree(t)
@@ -120,11 +120,11 @@ func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = 3 * time.Second })
 		release := mustTake(t, f.room, "other", f.room.largest)
-		r := decodeAnswer(t, f.post(t, variables(80_000, ""))).Response
+		r := decodeAnswer(t, f.post(variables(80_000, ""))).Response
 		if r.Allowed || !strings.Contains(r.Result.Message, "busy with other large objects") || !strings.HasSuffix(r.Result.Message, "(TemplateTooExpensive)") {
 			t.Errorf("%+v", r.Result)
 		}
-		if r := decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false))).Response; !r.Allowed || r.Patch == nil {
+		if r := decodeAnswer(t, f.post(reviewOf(v1Version, "", false))).Response; !r.Allowed || r.Patch == nil {
 			t.Errorf("a small pod meanwhile: %+v", r.Result)
 		}
 		release()
@@ -136,7 +136,7 @@ func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
 		fill(t, f.room, false)
-		if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+		if w := f.post(reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("HTTP %d: %s", w.Code, w.Body)
 		}
 	})
@@ -162,7 +162,7 @@ func TestAPodThatWaitsInVainIsRefusedWhereATemplateIsRequired(t *testing.T) {
 					o.Namespaces = &lateNamespaces{templates.Namespace{Name: "shop", Labels: c.labels}, c.err}
 				})
 				fill(t, f.room, false)
-				w := f.post(t, reviewOf(v1Version, "", false))
+				w := f.post(reviewOf(v1Version, "", false))
 				if !c.refused {
 					if w.Code != http.StatusServiceUnavailable {
 						t.Errorf("HTTP %d: %s", w.Code, w.Body)
@@ -204,7 +204,7 @@ func TestTheRestOfAReviewIsBoundedToo(t *testing.T) {
 		"user":      strings.Replace(good, `"operation"`, `"userInfo":{"groups":["`+strings.Repeat(`a","`, 1<<20)+`"]},"operation"`, 1),
 		"version":   strings.Replace(good, v1Version, long, 1),
 	} {
-		w := f.post(t, body)
+		w := f.post(body)
 		if w.Code != http.StatusBadRequest || w.Body.Len() > maxMessage+100 {
 			t.Errorf("%s of %d bytes: HTTP %d, an answer of %d bytes: %.200s", name, len(long), w.Code, w.Body.Len(), w.Body)
 		}
@@ -240,14 +240,14 @@ func TestReviewsThatWaitForTheirNamespaceHoldNothingThatOthersNeed(t *testing.T)
 		ended := make(chan bool)
 		forged := strings.Replace(reviewOf(v1Version, "", false), `"namespace":"shop"`, `"namespace":"none"`, 1)
 		for range 320 {
-			go func() { f.post(t, forged); ended <- true }()
+			go func() { f.post(forged); ended <- true }()
 		}
 		synctest.Wait()
 		if n := hanging.asked.Load(); n != 320 {
 			t.Errorf("%d of 320 reviews wait for their namespace", n)
 		}
 		for range 10 {
-			decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
+			decodeAnswer(t, f.post(reviewOf(v1Version, "", false)))
 		}
 		close(hanging.end)
 		for range 320 {
@@ -263,7 +263,7 @@ func TestAnUnknownNamespaceIsTheSendersMistakeAndABusyReaderIsNot(t *testing.T) 
 		http.StatusServiceUnavailable: apierrors.NewTooManyRequests("too many", 1),
 	} {
 		f := newFixture(t, func(o *parts) { o.Namespaces = oneNamespace{err: fmt.Errorf("reading: %w", err)} })
-		if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != want {
+		if w := f.post(reviewOf(v1Version, "", false)); w.Code != want {
 			t.Errorf("%v: HTTP %d, want %d", err, w.Code, want)
 		}
 	}

@@ -70,7 +70,7 @@ func TestAPodIsCountedOnceHoweverOftenTheAPIServerAsks(t *testing.T) {
 		{"an update", strings.Replace(reviewOf(v1Version, "", false), "CREATE", "UPDATE", 1), nil, nil},
 	} {
 		pods, all := counted(t, f, "pillion_reviewed_pods_total"), counted(t, f, "pillion_injections_total")
-		f.post(t, step.review)
+		f.post(step.review)
 		for name, c := range map[string]struct{ before, want map[string]float64 }{"pillion_reviewed_pods_total": {pods, step.pods}, "pillion_injections_total": {all, step.all}} {
 			after := counted(t, f, name)
 			for labels, n := range c.before {
@@ -165,7 +165,7 @@ func TestNoTenantMakesTheMetricsGrow(t *testing.T) {
 			fmt.Sprintf("{%d", i),
 		} {
 			for _, to := range []http.Handler{f.mutate, f.verify} {
-				postTo(t, to, body)
+				postTo(to, body)
 			}
 		}
 		r := httptest.NewRequest(fmt.Sprintf("M%d", i), fmt.Sprintf("/path-%d?timeout=%d", i, i), strings.NewReader(good))
@@ -185,7 +185,7 @@ func TestNoTenantMakesTheMetricsGrow(t *testing.T) {
 		for j := range 1000 {
 			names = append(names, fmt.Sprintf("t%d-%d", i, j))
 		}
-		f.post(t, reviewOf(v1Version, fmt.Sprintf(`,"annotations":{"pillion.dev/inject":%q}`, strings.Join(names, ",")), false))
+		f.post(reviewOf(v1Version, fmt.Sprintf(`,"annotations":{"pillion.dev/inject":%q}`, strings.Join(names, ",")), false))
 	}
 	after := series()
 	if after != before {
@@ -203,12 +203,12 @@ func (f namespacesFunc) Get(_ context.Context, name string, _ func(templates.Nam
 func TestTheCountsOfATemplateGoWithIt(t *testing.T) {
 	f := newFixture(t, nil)
 	f.Metrics.SetTemplates(f.Templates())
-	f.post(t, reviewOf(v1Version, "", false))
+	f.post(reviewOf(v1Version, "", false))
 	if n := testutil.CollectAndCount(f.registry, "pillion_injections_total"); n != 1 {
 		t.Fatalf("%d series, want one", n)
 	}
 	f.Metrics.SetTemplates(templates.NewSet(nil))
-	f.post(t, reviewOf(v1Version, "", false)) // a review that began with the older set
+	f.post(reviewOf(v1Version, "", false)) // a review that began with the older set
 	f.Metrics.SetTemplates(templates.NewSet(nil))
 	if n := testutil.CollectAndCount(f.registry, "pillion_injections_total", "pillion_template_info"); n != 0 {
 		t.Errorf("%d series are left, want none", n)

@@ -107,14 +107,13 @@ func newFixture(t testing.TB, change func(*parts)) *fixture {
 }
 
 // post sends a review to the mutating webhook.
-func (f *fixture) post(t *testing.T, body string) *httptest.ResponseRecorder {
-	t.Helper()
-	return postTo(t, f.mutate, body)
+func (f *fixture) post(body string) *httptest.ResponseRecorder {
+	return postTo(f.mutate, body)
 }
 
-func postTo(t *testing.T, to http.Handler, body string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequest(http.MethodPost, "/any?timeout=1h", strings.NewReader(body))
+// postTo posts a body to a webhook.
+func postTo[T string | []byte](to http.Handler, body T) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, "/any", bytes.NewReader([]byte(body)))
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	to.ServeHTTP(w, r)
@@ -143,7 +142,7 @@ func decodeAnswer(t *testing.T, w *httptest.ResponseRecorder) admissionv1.Admiss
 func TestAReviewIsAnsweredInItsOwnVersionWithItsUID(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, version := range []string{v1Version, v1beta1Version} {
-		review := decodeAnswer(t, f.post(t, reviewOf(version, "", false)))
+		review := decodeAnswer(t, f.post(reviewOf(version, "", false)))
 		r := review.Response
 		if review.APIVersion != version || r.UID != "42" || !r.Allowed || r.PatchType == nil || *r.PatchType != admissionv1.PatchTypeJSONPatch {
 			t.Errorf("%s: %+v", version, review)
@@ -214,7 +213,7 @@ func TestWhatIsNoReviewIsRefusedWithAReason(t *testing.T) {
 			}
 		})
 	}
-	if !decodeAnswer(t, f.post(t, good)).Response.Allowed {
+	if !decodeAnswer(t, f.post(good)).Response.Allowed {
 		t.Error("the handler does not go on")
 	}
 }
@@ -223,14 +222,14 @@ func TestPillionsOwnFailureIsA500WithoutRetryAfter(t *testing.T) {
 	f := newFixture(t, func(o *parts) {
 		o.Namespaces = oneNamespace{err: apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "shop", nil)}
 	})
-	if w := f.post(t, reviewOf(v1Version, "", false)); w.Code != http.StatusInternalServerError || w.Header().Get("Retry-After") != "" {
+	if w := f.post(reviewOf(v1Version, "", false)); w.Code != http.StatusInternalServerError || w.Header().Get("Retry-After") != "" {
 		t.Errorf("status %d, header %v: %s", w.Code, w.Header(), w.Body)
 	}
 }
 
 func TestNotReadyAsksTheAPIServerToTryAgain(t *testing.T) {
 	f := newFixture(t, func(o *parts) { o.Ready = func() error { return errors.New("templates are not loaded") } })
-	w := f.post(t, reviewOf(v1Version, "", false))
+	w := f.post(reviewOf(v1Version, "", false))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "not loaded") {
 		t.Errorf("not ready: %d %v %s", w.Code, w.Header(), w.Body)
 	}
@@ -250,7 +249,7 @@ func TestAFailureIsCountedForTheWebhookThatFailed(t *testing.T) {
 	} {
 		f := newFixture(t, c.change)
 		for webhook, handler := range map[string]http.Handler{"mutate": f.mutate, "verify": f.verify} {
-			postTo(t, handler, c.body)
+			postTo(handler, c.body)
 			if n := testutil.ToFloat64(f.Metrics.requests.WithLabelValues(webhook, c.outcome, c.reason, "false")); n != 1 {
 				t.Errorf("%s of %s: counted %v times", name, webhook, n)
 			}
@@ -263,10 +262,10 @@ func TestAFailureIsCountedForTheWebhookThatFailed(t *testing.T) {
 
 func TestAnAnswerIsCountedForItsWebhook(t *testing.T) {
 	f := newFixture(t, withAudit(t))
-	f.post(t, reviewOf(v1Version, "", false))
-	postTo(t, f.verify, reviewOf(v1Version, "", true))
+	f.post(reviewOf(v1Version, "", false))
+	postTo(f.verify, reviewOf(v1Version, "", true))
 	f.options.Ready = func() error { return errors.New("stopping") }
-	postTo(t, f.verify, reviewOf(v1Version, "", false))
+	postTo(f.verify, reviewOf(v1Version, "", false))
 	want := `
 # HELP pillion_admission_requests_total Admission reviews answered. One pod may have several; those answered with 503 are not among them.
 # TYPE pillion_admission_requests_total counter
@@ -296,7 +295,7 @@ func TestAPanicIsLoggedWithTheReviewsUIDAndTheNextReviewIsAnswered(t *testing.T)
 			return set()
 		}
 	})
-	w := f.post(t, reviewOf(v1Version, "", true))
+	w := f.post(reviewOf(v1Version, "", true))
 	if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "a bug") {
 		t.Errorf("HTTP %d: %s", w.Code, w.Body)
 	}
@@ -306,7 +305,7 @@ func TestAPanicIsLoggedWithTheReviewsUIDAndTheNextReviewIsAnswered(t *testing.T)
 		}
 	}
 	broken = false
-	decodeAnswer(t, f.post(t, reviewOf(v1Version, "", false)))
+	decodeAnswer(t, f.post(reviewOf(v1Version, "", false)))
 	f.allFree(t)
 }
 
@@ -318,7 +317,7 @@ func (silent) Review(context.Context, *Review) (Response, error) { return Respon
 
 func TestAWebhookWithoutAnAnswerAllowsNothing(t *testing.T) {
 	f := newFixture(t, nil)
-	if w := postTo(t, f.Handler(silent{}), reviewOf(v1Version, "", false)); w.Code != http.StatusInternalServerError {
+	if w := postTo(f.Handler(silent{}), reviewOf(v1Version, "", false)); w.Code != http.StatusInternalServerError {
 		t.Errorf("HTTP %d: %s", w.Code, w.Body)
 	}
 }

@@ -81,7 +81,7 @@ func TestTheLabelsArePutOnInTheSameWrite(t *testing.T) {
 		"a deletion":                            {"DELETE", "shop", "", object(all), ""},
 		"an operation that is unknown":          {"CONNECT", "shop", "", "", ""},
 	} {
-		r := decodeAnswer(t, postTo(t, webhook, namespaceReview(c.operation, c.name, c.object, c.old))).Response
+		r := decodeAnswer(t, postTo(webhook, namespaceReview(c.operation, c.name, c.object, c.old))).Response
 		if !r.Allowed || len(r.Warnings) > 0 || len(r.AuditAnnotations) > 0 || (r.Patch == nil) != (c.want == "") {
 			t.Errorf("%s: the answer is %+v", why, r)
 		} else if c.want != "" && !jsonpatch.Equal(afterPatch(t, c.object, r.Patch), []byte(c.want)) {
@@ -112,7 +112,7 @@ func TestANamespaceIsNeverRefused(t *testing.T) {
 		fmt.Fprintf(&labels, `,"l%d":"v"`, i)
 	}
 	object := `{"metadata":{"name":"shop","labels":{"team":"payments"` + labels.String() + `}}}`
-	w := postTo(t, webhook, namespaceReview("CREATE", "shop", object, ""))
+	w := postTo(webhook, namespaceReview("CREATE", "shop", object, ""))
 	if r := decodeAnswer(t, w).Response; !r.Allowed || len(r.Patch) == 0 {
 		t.Errorf("%+v", r)
 	}
@@ -120,7 +120,7 @@ func TestANamespaceIsNeverRefused(t *testing.T) {
 		namespaceReview("CREATE", "shop", "", ""), namespaceReview("CREATE", "shop", `[]`, ""),
 		namespaceReview("CREATE", "shop", `{"metadata":{"labels":{"a":1}}}`, ""), namespaceReview("CREATE", "shop", `{"metadata":{"annotations":[]}}`, ""), strings.Replace(namespaceReview("CREATE", "shop", object, ""), `"kind":"Namespace"`, `"kind":"Pod"`, 1),
 	} {
-		if w := postTo(t, webhook, body); w.Code != http.StatusBadRequest {
+		if w := postTo(webhook, body); w.Code != http.StatusBadRequest {
 			t.Errorf("%.200s: HTTP %d %s, want 400", body, w.Code, w.Body)
 		}
 	}
@@ -153,7 +153,7 @@ func TestALargeNamespaceIsLabelledWhereNothingIsRequired(t *testing.T) {
 	f := newFixture(t, func(p *parts) { p.Memory = SideMemoryFor(256 << 20) })
 	webhook := f.Handler(NewNamespace(labels.Rules{}, func() bool { return true }, func() *templates.Set { return templates.NewSet(nil) }))
 	object := `{"metadata":{"name":"shop","annotations":{"pillion.dev/inject":"fluent-bit","pad":"` + strings.Repeat("x", 1<<20) + `"}}}`
-	r := decodeAnswer(t, postTo(t, webhook, namespaceReview("CREATE", "shop", object, ""))).Response
+	r := decodeAnswer(t, postTo(webhook, namespaceReview("CREATE", "shop", object, ""))).Response
 	want := `[{"op":"add","path":"/metadata/labels","value":{}},{"op":"add","path":"/metadata/labels/pillion.dev~1injection","value":"enabled"}]`
 	if !r.Allowed || !jsonpatch.Equal(r.Patch, []byte(want)) {
 		t.Errorf("the patch is %s, want %s", r.Patch, want)
@@ -180,7 +180,7 @@ func TestANamespaceThatFindsNoRoomIsLabelledUnread(t *testing.T) {
 		"excluded":              {"kube-system", `"labels":{"team":"web"},"annotations":{` + pad + `}`, ""},
 	} {
 		object := `{"metadata":{"name":"` + c.name + `",` + c.metadata + `}}`
-		r := decodeAnswer(t, postTo(t, webhook, namespaceReview("CREATE", c.name, object, ""))).Response
+		r := decodeAnswer(t, postTo(webhook, namespaceReview("CREATE", c.name, object, ""))).Response
 		if !r.Allowed || (len(r.Patch) == 0) != (c.want == "") {
 			t.Errorf("%s: %+v", why, r)
 			continue

@@ -45,7 +45,7 @@ const (
 // say returns how many warnings a preview has, which must let the object pass.
 func say(t *testing.T, to http.Handler, body string) int {
 	t.Helper()
-	answer := decodeAnswer(t, postTo(t, to, body))
+	answer := decodeAnswer(t, postTo(to, body))
 	if !answer.Response.Allowed || answer.Response.Patch != nil || answer.Response.Result != nil {
 		t.Fatalf("%+v", answer.Response)
 	}
@@ -122,7 +122,7 @@ func TestPreviewsWaitForOneAnotherOnlyForAMoment(t *testing.T) {
 // An API server that is told to try again keeps somebody waiting for advice.
 func TestAPreviewThatIsNotReadyIsNotTriedAgain(t *testing.T) {
 	to := previewFixture(t, func(p *parts, _ *PreviewOptions) { p.Ready = func() error { return errors.New("loading") } })
-	w := postTo(t, to, deploymentReview("CREATE", "", oneApp))
+	w := postTo(to, deploymentReview("CREATE", "", oneApp))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "" {
 		t.Errorf("HTTP %d, %v", w.Code, w.Header())
 	}

@@ -87,18 +87,6 @@ func TestWhileStoppingEveryAnswerEndsItsConnection(t *testing.T) {
 	<-ended
 }
 
-func TestToStopOnceTheDelayIsOverIsNoError(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	_, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: 100 * time.Millisecond, ShutdownTimeout: time.Minute})
-	post := poster(webhook)
-	runtest.Wait(t, "it serves", func() bool { _, err := post(); return err == nil })
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-}
-
 // API servers keep their connections, whatever becomes of the endpoints.
 func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 	t.Parallel()
@@ -152,26 +140,6 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 		closes, err := post()
 		return err == nil && !closes
 	})
-}
-
-// A server that cannot be reached any more has nothing to wait for.
-func TestAListenerThatIsGoneEndsTheDelayOfStopping(t *testing.T) {
-	t.Parallel()
-	ctx, stop := context.WithCancel(t.Context())
-	s, webhook, _, ended := startServer(t, ctx, ServerOptions{ShutdownDelay: time.Hour, ShutdownTimeout: time.Second})
-	stop()
-	awaitStopping(t, s)
-	if err := webhook.Close(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-ended:
-		if err == nil || !errors.Is(err, net.ErrClosed) {
-			t.Errorf("it ends with %v, want an error about the listener", err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Error("it waits on for the whole delay")
-	}
 }
 
 func TestTheServerStopsInOrder(t *testing.T) {

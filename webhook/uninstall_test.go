@@ -102,40 +102,6 @@ func TestWithoutTheMarkerNobodyTakesLabelsOff(t *testing.T) {
 	})
 }
 
-func TestLabelsAreOffWhenTheReviewIsAnswered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRelease(t)
-		kept := make(chan struct{})
-		keeper := r.Until(func(ctx context.Context) error { <-ctx.Done(); close(kept); return nil })
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- keeper(ctx) }()
-		time.Sleep(time.Minute)
-		r.labels.Store(95)
-		r.marker.Add(&metav1.PartialObjectMetadata{})
-		if r.review(t, true); r.sweeps.Load() != 0 {
-			t.Error("a dry run takes labels off")
-		}
-		if took := r.review(t, false); r.labels.Load() != 0 {
-			t.Errorf("after %s there are %d labels", took, r.labels.Load())
-		}
-		<-kept
-		select {
-		case err := <-ended:
-			t.Errorf("the replica ends with its keeper: %v", err)
-		default:
-		}
-		sweeps := r.sweeps.Load()
-		if took := r.review(t, false); took > 0 || r.sweeps.Load() != sweeps {
-			t.Errorf("the second one takes %s", took)
-		}
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestASweepThatFailsKeepsHelmWaitingForAsLongAsAReviewOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail        func(*release) *atomic.Bool

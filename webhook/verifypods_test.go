@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -42,22 +41,6 @@ func updateOf(subresource, pod, old string) string {
 		`"subResource":%q,"namespace":"shop","operation":"UPDATE","object":%s,"oldObject":%s}}`, subresource, pod, old)
 }
 
-func TestTheVerifyingWebhookAnswersReviews(t *testing.T) {
-	f := newFixture(t, withAudit(t))
-	got := decodeAnswer(t, postTo(t, f.verify, reviewOf(v1Version, "", false)))
-	if r := got.Response; r.Allowed || !strings.Contains(r.Result.Message, "template audit: spec.initContainers[name=audit] is missing") || !strings.HasSuffix(r.Result.Message, "(RequiredMissing)") {
-		t.Errorf("answer %+v", r.Result)
-	}
-	none := newFixture(t, nil)
-	if got := decodeAnswer(t, postTo(t, none.verify, reviewOf(v1Version, "", false))); !got.Response.Allowed {
-		t.Errorf("without required templates: %+v", got.Response)
-	}
-	update := strings.Replace(reviewOf(v1Version, "", false), `"CREATE"`, `"UPDATE"`, 1)
-	if w := postTo(t, f.verify, update); w.Code != http.StatusBadRequest {
-		t.Errorf("an update without the old object: HTTP %d", w.Code)
-	}
-}
-
 // The pod before an update tells which images change. The object of a review of pods/ephemeralcontainers is the pod.
 func TestTheVerifyingWebhookComparesAnUpdateWithTheOldPod(t *testing.T) {
 	f := newFixture(t, withAudit(t))
@@ -77,7 +60,7 @@ func TestTheVerifyingWebhookComparesAnUpdateWithTheOldPod(t *testing.T) {
 		"into the sidecar": {"ephemeralcontainers", pod("older:1", debug("audit")), false},
 		"into the app":     {"ephemeralcontainers", pod("older:1", debug("web")), true},
 	} {
-		if got := decodeAnswer(t, postTo(t, f.verify, updateOf(c.subresource, c.pod, pod("older:1", "")))).Response; got.Allowed != c.allowed {
+		if got := decodeAnswer(t, postTo(f.verify, updateOf(c.subresource, c.pod, pod("older:1", "")))).Response; got.Allowed != c.allowed {
 			t.Errorf("%s: %+v", why, got)
 		}
 	}
@@ -111,14 +94,14 @@ func TestAnExceptionEndsForEveryWebhook(t *testing.T) {
 		{0, false, false},
 	} {
 		now = ends.Add(c.at)
-		mutated := decodeAnswer(t, postTo(t, f.mutate, review)).Response
+		mutated := decodeAnswer(t, postTo(f.mutate, review)).Response
 		if got := mutated.Patch == nil; !mutated.Allowed || got != c.excepted || warned(mutated.Warnings) != c.excepted {
 			t.Errorf("%s: mutated %+v", c.at, mutated)
 		}
-		if got := decodeAnswer(t, postTo(t, preview, deploymentReview("CREATE", "", oneApp))).Response.Warnings; warned(got) != c.excepted {
+		if got := decodeAnswer(t, postTo(preview, deploymentReview("CREATE", "", oneApp))).Response.Warnings; warned(got) != c.excepted {
 			t.Errorf("%s: previewed %q", c.at, got)
 		}
-		if got := decodeAnswer(t, postTo(t, f.verify, review)).Response; got.Allowed != c.verified {
+		if got := decodeAnswer(t, postTo(f.verify, review)).Response; got.Allowed != c.verified {
 			t.Errorf("%s: the pod without its sidecar is verified: %+v", c.at, got)
 		}
 	}

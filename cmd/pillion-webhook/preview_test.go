@@ -284,20 +284,6 @@ func TestAPreviewOfADryRunProposesNoCommandThatExplainsAnotherObject(t *testing.
 	}
 }
 
-// The review of an object whose name the API server has generated does not name it.
-func TestANamespaceWithAGeneratedNameIsNamed(t *testing.T) {
-	review := previewReview(t, "{apiVersion: v1, kind: Namespace, metadata: {generateName: shop-, name: shop-x7k2p, annotations: {pillion.dev/inject: shiper, shipper.pillion.dev/log-level: loud, pillion.dev/injcet: x}}}")
-	said := preview(t, newPreview(t, nil), bytes.Replace(review, []byte(`"name":"shop-x7k2p","namespace":"shop"`), []byte(`"namespace":"shop"`), 1))
-	for _, text := range said {
-		if !strings.Contains(text, "namespace shop-x7k2p") {
-			t.Error(text)
-		}
-	}
-	if len(said) != 3 {
-		t.Errorf("%q", said)
-	}
-}
-
 // FuzzPreview holds: whatever stands in a review, the object is not refused, and what is said
 // is fit to print.
 func FuzzPreview(f *testing.F) {

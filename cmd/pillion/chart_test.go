@@ -3,20 +3,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pillion-dev/pillion/docs/transcript"
 	"github.com/pillion-dev/pillion/inspect/check"
 )
 
@@ -70,57 +66,6 @@ func TestTheChartHasItsDefaultsAtHand(t *testing.T) {
 			}
 		}
 	}
-}
-
-//go:generate go test . -run TestTheChartsREADMEHasTheValuesOfItsSchema -update
-
-// Each value has a description in the schema, and the chart's README lists them with their defaults.
-func TestTheChartsREADMEHasTheValuesOfItsSchema(t *testing.T) {
-	var schema, values map[string]any
-	readChart(t, "values.schema.json", &schema)
-	readChart(t, "values.yaml", &values)
-	const head = "| value | default | |\n| --- | --- | --- |\n"
-	common, others, count := head, head, 0
-	var list func(prefix string, schema, values map[string]any)
-	list = func(prefix string, schema, values map[string]any) {
-		properties, _ := schema["properties"].(map[string]any)
-		for key := range values {
-			if properties[key] == nil {
-				t.Errorf("values.schema.json has nothing about %s%s", prefix, key)
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(properties)) {
-			below := properties[key].(map[string]any)
-			if below["description"] == nil {
-				t.Errorf("values.schema.json: %s%s has no description", prefix, key)
-			}
-			value, isMap := values[key].(map[string]any)
-			if isMap && below["properties"] != nil {
-				list(prefix+key+".", below, value)
-				continue
-			}
-			shown, err := json.Marshal(values[key])
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(shown) > 100 {
-				shown = []byte("see values.yaml")
-			}
-			count++
-			row := fmt.Sprintf("| `%s%s` | `%s` | %s |\n", prefix, key, shown, below["description"])
-			if top, _, _ := strings.Cut(prefix+key, "."); slices.Contains(commonValues, top) {
-				common += row
-			} else {
-				others += row
-			}
-		}
-	}
-	list("", schema, values)
-	if count > maxValues {
-		t.Errorf("the chart has %d values, want at most %d", count, maxValues)
-	}
-	transcript.Recorded(t, chart+"README.md", "values", *update, func(string) string { return common })
-	transcript.Recorded(t, chart+"README.md", "more values", *update, func(string) string { return others })
 }
 
 // A release has one version: the chart's, its image's tag, and, with a v before it, that of the

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/pillion-dev/pillion/injector/workload"
 	"github.com/pillion-dev/pillion/inspect"
@@ -40,32 +38,10 @@ func TestParamsOfAClusterSayWhichLevelSetWhat(t *testing.T) {
 			}
 		}
 	}
-	own := inspecttest.Live(t, inspecttest.Shop+`---
-{apiVersion: pillion.dev/v1alpha1, kind: NamespacedSidecarTemplate, metadata: {name: own, namespace: shop}, spec: {parameters: [{name: port, type: integer, default: 7}], inject: {metadata: {annotations: {x: "${params.port}"}}}}}
-`, nil)
-	own.Templates = own.NamespacedTemplates(t.Context(), own.Templates, own.Compile)
-	var teams bytes.Buffer
-	if err := paramsOf(own, "shop", &teams, "own"); err != nil || !strings.Contains(flat(teams.String()), "own.pillion.dev/port type integer default 7 value 7 (Default)") {
-		t.Errorf("a template of the namespace itself: %v\n%s", err, &teams)
-	}
-	if err := paramsOf(own, "", &bytes.Buffer{}, "own"); err == nil {
-		t.Error("without its namespace a template of a namespace has parameters")
-	}
 	hostile := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "side.pillion.dev/size: 2Mi", `side.pillion.dev/level: "a\x1b[2J\n\r\u009b31m\u202e `+strings.Repeat("x", 100<<10)+`"`, 1), nil)
 	var shown bytes.Buffer
 	if err := paramsOf(hostile, "shop", &shown, "side", "level"); err != nil || strings.ContainsAny(shown.String(), "\x1b\r\u009b\u202e") || shown.Len() > 4000 || !strings.Contains(flat(shown.String()), `value a\x1b[2J; \r\u009b31m\u202e xxx`) {
 		t.Errorf("a value that commands a terminal: %v\n%q", err, shown.String())
-	}
-	bad := inspecttest.Live(t, strings.Replace(inspecttest.Shop, "side.pillion.dev/size: 2Mi", "side.pillion.dev/size: 9Gi", 1), nil)
-	if err := paramsOf(bad, "shop", &bytes.Buffer{}, "side"); err == nil || !strings.Contains(err.Error(), "9Gi") {
-		t.Errorf("a bad value on the namespace: %v", err)
-	}
-	if err := paramsOf(c, "", &bytes.Buffer{}, "nope"); err == nil || !strings.Contains(err.Error(), `there is no template "nope"; the templates are: other, side`) {
-		t.Errorf("no such template: %v", err)
-	}
-	unread := inspecttest.Live(t, inspecttest.Shop, nil, "get namespaces")
-	if err := paramsOf(unread, "shop", &bytes.Buffer{}, "side"); !apierrors.IsForbidden(err) {
-		t.Errorf("a namespace that cannot be read: %v", err)
 	}
 }
 
@@ -134,25 +110,5 @@ func TestWhatIsForFilesIsRefusedBesideACluster(t *testing.T) {
 		if code, out, errs := call(t, pod(""), nil, args...); code != exitUsage || out != "" {
 			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
 		}
-	}
-}
-
-func TestATerminalSaysHowWideItIs(t *testing.T) {
-	for columns, want := range map[string]int{"": 80, "132": 132, "wide": 80} {
-		t.Setenv("COLUMNS", columns)
-		if s := styleFor(&bytes.Buffer{}, "auto"); s.Width != want || s.Colour || !styleFor(&bytes.Buffer{}, "always").Colour {
-			t.Errorf("COLUMNS=%s: %+v", columns, s)
-		}
-	}
-}
-
-func TestParamsShowsTheParametersThatAreNamed(t *testing.T) {
-	for _, name := range []string{"log-level", "logLevel", "fluent-bit.pillion.dev/log-level"} {
-		if code, text, _ := call(t, "", nil, "params", "fluent-bit", name); code != exitDone || strings.Count(text, ".pillion.dev/") != 1 || !strings.HasPrefix(text, "fluent-bit.pillion.dev/log-level\n") {
-			t.Errorf("%s: exit code %d\n%s", name, code, text)
-		}
-	}
-	if code, _, text := call(t, "", nil, "params", "fluent-bit", "loglevle"); code != exitError || !strings.Contains(text, `the template fluent-bit has no parameter "loglevle"; did you mean log-level? (all of them: pillion params fluent-bit)`) {
-		t.Errorf("exit code %d\n%s", code, text)
 	}
 }

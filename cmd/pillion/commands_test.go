@@ -161,26 +161,6 @@ func defaultOf(f *pflag.Flag) string {
 	return " (default `" + value + "`)"
 }
 
-// Help is read in terminals of 80 columns.
-func TestHelpIsReadableInAnOrdinaryTerminal(t *testing.T) {
-	for _, cmd := range append(commands(), newRootCommand("pillion")) {
-		code, out, errs := call(t, "", nil, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
-		if code != exitDone {
-			t.Fatalf("%s: exit code %d\n%s", cmd.CommandPath(), code, errs)
-		}
-		cmd.NonInheritedFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Name != "help" && !strings.Contains(out, "--"+f.Name+" ") && !strings.Contains(out, "--"+f.Name+"\n") {
-				t.Errorf("%s says nothing of --%s", cmd.CommandPath(), f.Name)
-			}
-		})
-		for line := range strings.Lines(out) {
-			if len([]rune(strings.TrimRight(line, "\n"))) > 80 && cmd.Name() != "serve" { // its flags are settings, which no person types
-				t.Errorf("%s: %q", cmd.CommandPath(), line)
-			}
-		}
-	}
-}
-
 // plainDuration returns a duration as people write it: 5m for 5m0s. Zero is 0.
 func plainDuration(text string) string {
 	if text == "0s" {

@@ -128,21 +128,3 @@ func TestACompletionDoesNotWaitForACluster(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
-
-// A shell that asks for words gets no stack trace, whatever the kubeconfig has.
-func TestACompletionWithAnUnusableKubeconfigSaysNothing(t *testing.T) {
-	setKubeconfig(t, "http://[::1")
-	for _, line := range [][]string{{"rollout", "-n", ""}, {"status", "ns/"}} {
-		if got := completing(t, line...); len(got) > 0 {
-			t.Errorf("%v offers %q", line, got)
-		}
-	}
-}
-
-func TestEveryShellHasAScript(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if code, out, errs := call(t, "", nil, "completion", shell); code != exitDone || !strings.Contains(out, "__complete") {
-			t.Errorf("%s: exit code %d\n%.200s%s", shell, code, out, errs)
-		}
-	}
-}

@@ -100,22 +100,3 @@ func TestWhatControllersAddDecidesAndIsNotPrinted(t *testing.T) {
 		}
 	}
 }
-
-func TestTheHeaderOfADiffNamesTheObject(t *testing.T) {
-	in := "kind: Service\nmetadata: {name: web}\n---\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec: {template: {spec: {containers: [{name: web, image: nginx}]}}}\n---\n" +
-		"kind: List\nitems:\n- {kind: Service, metadata: {name: db}}\n- {kind: Pod, metadata: {name: db}, spec: {containers: [{name: db, image: db}]}}\n"
-	code, out, errs := call(t, in, map[string]string{"ns.yaml": shop}, "inject", "-f", "-", "-o", "diff", "--namespace-file", "DIR/ns.yaml", "--library=fluent-bit")
-	var headers []string
-	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, "diff ") || strings.HasPrefix(line, "--- ") || strings.HasPrefix(line, "+++ ") {
-			headers = append(headers, strings.TrimSpace(line))
-		}
-	}
-	want := []string{
-		"diff -u before/Deployment/shop/web after/Deployment/shop/web", "--- before/Deployment/shop/web", "+++ after/Deployment/shop/web",
-		"diff -u before/Pod/db after/Pod/db", "--- before/Pod/db", "+++ after/Pod/db",
-	}
-	if code != exitDone || !reflect.DeepEqual(headers, want) {
-		t.Errorf("exit %d, %q, want %q\n%s", code, headers, want, errs)
-	}
-}

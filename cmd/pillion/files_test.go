@@ -82,34 +82,6 @@ func TestADiffHasTheRecordOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// A required template covers the sidecar of a team's template, too. Where they disagree, one sentence names both.
-func TestATeamsTemplateThatMeetsARequiredOneIsCoveredOrRefusedByOneSentence(t *testing.T) {
-	const required = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\nspec:\n  required: true\n  match: {namespaceSelector: {}}\n" +
-		"  inject: {spec: {initContainers: [{name: audit, restartPolicy: Always, image: 'audit:1'}], containers: [{$each: All, env: [{name: SOCKET, value: /audit}]}]}}\n"
-	team := func(more string) string {
-		return required + "---\napiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: team, namespace: default}\nspec:\n  match: {}\n" +
-			"  inject: {spec: {initContainers: [{name: helper, restartPolicy: Always, image: 'helper:1'" + more + "}]}}\n"
-	}
-	args := []string{"inject", "-f", "-", "--templates", "DIR/t.yaml", "--library="}
-	if code, out, errs := call(t, pod(""), map[string]string{"t.yaml": team("")}, args...); code != exitDone || strings.Count(out, "value: /audit") != 2 {
-		t.Errorf("exit %d, want the helper and the app covered\n%s%s", code, out, errs)
-	}
-	code, _, errs := call(t, pod(""), map[string]string{"t.yaml": team(", env: [{name: SOCKET, value: /mine}]")}, args...)
-	const want = `template audit: spec.initContainers[name=helper].env[name=SOCKET] is {"name":"SOCKET","value":"/mine"}; must be {"name":"SOCKET","value":"/audit"}, and template team sets it so (Conflict)` + "\n"
-	if code != exitError || !strings.Contains(errs, want) {
-		t.Errorf("exit %d, it says\n%swant\n%s", code, errs, want)
-	}
-}
-
-// Without a cluster the templates that nothing asks for are the rest of the library.
-func TestExplainOfAFileListsNoTemplateThatNothingAsksFor(t *testing.T) {
-	files := map[string]string{"ns.yaml": shop}
-	code, out, errs := call(t, pod(""), files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--library=fluent-bit,vault-agent")
-	if code != exitDone || !strings.Contains(out, "fluent-bit") || strings.Contains(out, "vault-agent") {
-		t.Errorf("exit %d, explain says\n%s%s", code, out, errs)
-	}
-}
-
 // A misspelt annotation of the namespace is why its pods get nothing. A parameter that the pod is refused for is said once.
 func TestExplainOfAFileNamesMisspeltKeysOfTheNamespace(t *testing.T) {
 	for key, want := range map[string]string{
@@ -188,35 +160,6 @@ func TestAPodWhoseListsHoldSomethingElseThanObjectsIsRefused(t *testing.T) {
 	}
 }
 
-func TestExplainSaysWhatItDoesNotKnow(t *testing.T) {
-	files := map[string]string{"ns.yaml": shop, "bad.yaml": "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: bad}\nspec: {ordr: 1, onConflit: Deny, inject: {}}\n"}
-	_, injected, _ := call(t, pod(""), files, "inject", "-f", "-", "--namespace-file", "DIR/ns.yaml")
-	_, out, _ := call(t, injected, files, "explain", "-f", "-", "--library", strings.Join(charts.Names(), ","))
-	for _, want := range []string{
-		"not known: no --namespace-file has it",
-		"note: no --namespace-file has the namespace default: it counts as one without annotations, and with no label but its name",
-		"note: fluent-bit was injected before (pillion.dev/status), and would not be injected with these files: check the namespace and --templates",
-		", and a new one does not get it (NotRequested) ",
-	} {
-		if !strings.Contains(flat(out), want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
-	_, out, _ = call(t, injected, files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml")
-	if strings.Contains(out, "note:") || strings.Contains(out, "not known") {
-		t.Errorf("with all there is to know:\n%s", out)
-	}
-	_, out, errs := call(t, pod("pillion.dev/inject: bad"), files, "explain", "-f", "-", "--templates", "DIR/bad.yaml")
-	if !strings.Contains(flat(out), "did you mean order?") || errs != "" {
-		t.Errorf("two mistakes of a template that is asked for:\n%s%s", out, errs)
-	}
-	for annotations, want := range map[string]int{"pillion.dev/inject: bad": 0, "pillion.dev/inject: fluent-bit": 1} {
-		if _, _, errs := call(t, pod(annotations), files, "inject", "-f", "-", "--templates", "DIR/bad.yaml"); strings.Count(errs, "warning: ") != want || strings.Count(errs, "ordr") != 1 {
-			t.Errorf("%s: %s\nwant %d warnings, and each mistake once", annotations, errs, want)
-		}
-	}
-}
-
 func TestInjectSaysWhereNothingAsks(t *testing.T) {
 	quiet := "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
 	for title, test := range map[string]struct {
@@ -237,32 +180,6 @@ func TestInjectSaysWhereNothingAsks(t *testing.T) {
 		if code, _, errs := call(t, test.input, files, args...); code != exitDone || errs != test.want {
 			t.Errorf("%s: exit %d, standard error %q, want %q", title, code, errs, test.want)
 		}
-	}
-}
-
-func TestInjectNamesTheConditionThatKeepsAMatchingTemplateAway(t *testing.T) {
-	files := map[string]string{
-		"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {mesh: 'yes'}}\n",
-		"m.yaml": `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"m"},"spec":{"match":{"namespaceSelector":{"matchLabels":{"mesh":"yes"}},"podSelector":{"matchLabels":{"app":"web"}}},
-			"matchConditions":[{"name":"asked","expression":"false"}],"inject":{"metadata":{"labels":{"a":"b"}}}}}`,
-	}
-	other := "apiVersion: v1\nkind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: web, image: nginx}]}\n---\n"
-	matching := "apiVersion: v1\nkind: Pod\nmetadata: {name: web, labels: {app: web}}\nspec: {containers: [{name: web, image: nginx}]}\n"
-	code, _, errs := call(t, other+matching, files, "inject", "-f", "-", "-n", "shop", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/m.yaml")
-	if want := "note: Pod/web: nothing is injected: template m: its matchCondition \"asked\" is false for this pod\n"; code != exitDone || errs != want {
-		t.Errorf("exit %d, standard error %q, want %q", code, errs, want)
-	}
-}
-
-// Every namespace of a cluster has the label.
-func TestANamespaceOfAFileIsSelectedByItsName(t *testing.T) {
-	files := map[string]string{
-		"ns.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {team: a}}\n",
-		"m.yaml":  `{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"m"},"spec":{"required":true,"match":{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"shop"}}},"inject":{"metadata":{"labels":{"added":"yes"}}}}}`,
-	}
-	_, out, errs := call(t, pod(""), files, "inject", "-f", "-", "-n", "shop", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/m.yaml")
-	if !strings.Contains(out, "added: \"yes\"") || errs != "" {
-		t.Errorf("standard output\n%s\nstandard error %q", out, errs)
 	}
 }
 
@@ -346,19 +263,6 @@ func TestTheExampleTemplatesCasesPass(t *testing.T) {
 	}
 }
 
-func TestLintRunsTheTemplatesOwnCases(t *testing.T) {
-	files := map[string]string{"label.yaml": explainLabel, "testdata/label/plain/pod.yaml": pod(""), "testdata/label/plain/want.yaml": pod("")}
-	if code, out, _ := call(t, "", files, "lint", "DIR"); code != exitDone || strings.Contains(out, "cases") {
-		t.Errorf("without --test: exit %d\n%s", code, out)
-	}
-	if code, out, _ := call(t, "", files, "lint", "--test", "DIR/label.yaml"); code != exitError || !strings.Contains(out, "FAIL ") || !strings.Contains(out, "+    a: b\n") || !strings.Contains(out, "cases: 0 passed, 1 failed") {
-		t.Errorf("a case that fails: exit %d\n%s", code, out)
-	}
-	if code, out, _ := call(t, "", files, "lint", "--update", "DIR"); code != exitDone || !strings.Contains(out, "plain: updated want.yaml") {
-		t.Errorf("--update: exit %d\n%s", code, out)
-	}
-}
-
 const explainLabel = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: label}\nspec: {inject: {metadata: {labels: {a: b}}}}\n"
 
 const explainSide = `apiVersion: pillion.dev/v1alpha1
@@ -368,15 +272,6 @@ spec:
   parameters: [{name: image, type: image, default: "registry.example.com/side:1"}]
   inject: {spec: {initContainers: [{name: side, restartPolicy: Always, image: "${params.image}"}]}}
 `
-
-func TestExplainSaysThatARunningPodLacksWhatItWouldGetNow(t *testing.T) {
-	running := strings.Replace(pod(""), "name: web}", "name: web, uid: 6a2d1f7e-53c1-4f2c-9a53-6f0a0c8c4b11}", 1)
-	files := map[string]string{"ns.yaml": strings.ReplaceAll(shop, "fluent-bit", "side"), "side.yaml": explainSide}
-	_, out, errs := call(t, running, files, "explain", "-f", "-", "--namespace-file", "DIR/ns.yaml", "--templates", "DIR/side.yaml", "--library", "environment")
-	if !strings.HasPrefix(out, "Pod/web in namespace shop: not injected; missing: side; created now: Injected\n") {
-		t.Errorf("%s%s", out, errs)
-	}
-}
 
 func injected(t *testing.T, manifests string) string {
 	t.Helper()
@@ -418,75 +313,5 @@ func TestUninjectTakesLabelsOffAPodWithoutARecord(t *testing.T) {
 	}
 	if code != exitDone || !reflect.DeepEqual(got, want) || !strings.Contains(errs, "only Pillion's labels are removed") {
 		t.Fatalf("exit %d\n%s\nof\n%s\n%s", code, out, in, errs)
-	}
-}
-
-func TestUninjectOutputsAndExitCodes(t *testing.T) {
-	out := injected(t, pod(""))
-	for output, want := range map[string]string{"json": `"name": "web"`, "diff": "-    name: fluent-bit"} {
-		if code, got, errs := call(t, out, nil, "uninject", "-f", "-", "-o", output); code != exitDone || !strings.Contains(got, want) {
-			t.Errorf("-o %s: exit %d, no %q in\n%s%s", output, code, want, got, errs)
-		}
-	}
-	for name, c := range map[string]struct {
-		stdin string
-		args  []string
-		code  int
-		says  string
-	}{
-		"no file":           {"", nil, exitUsage, "-f FILE is required"},
-		"an unknown output": {out, []string{"-f", "-", "-o", "patch"}, exitUsage, "allowed are yaml, json, diff"},
-		"no such file":      {"", []string{"-f", "DIR/none"}, exitError, "no such file"},
-		"nothing":           {"", []string{"-f", "-"}, exitError, "there is no object in it"},
-		"a broken status":   {pod("pillion.dev/status: '{'"), []string{"-f", "-"}, exitError, "failed: Pod/web: the record of what was injected cannot be read"},
-	} {
-		code, got, errs := call(t, c.stdin, nil, append([]string{"uninject"}, c.args...)...)
-		if code != c.code || got != "" || !strings.Contains(errs, c.says) {
-			t.Errorf("%s: exit %d, want %d\n%s%s", name, code, c.code, got, errs)
-		}
-	}
-}
-
-// The time is an input: the same file gives the same answer on every day.
-func TestWhatIsExceptedDependsOnTheTimeThatIsGiven(t *testing.T) {
-	files := map[string]string{
-		"audit.yaml": `apiVersion: pillion.dev/v1alpha1
-kind: SidecarTemplate
-metadata: {name: audit}
-spec:
-  required: true
-  match: {namespaceSelector: {matchLabels: {team: shop}}}
-  exceptions: [{name: legacy, podSelector: {matchLabels: {app: batch}}, until: "2027-03-31T00:00:00Z", reason: "OPS-1: moves in March"}]
-  inject: {spec: {initContainers: [{name: audit, image: "audit:1", restartPolicy: Always}]}}
-`,
-		"namespace.yaml": "{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {team: shop}}}\n",
-		"pod.yaml":       "{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: batch}}, spec: {containers: [{name: web, image: web}]}}\n",
-	}
-	const before, after = "--now=2027-03-30T23:59:59Z", "--now=2027-03-31T01:00:00+01:00"
-	pod := []string{"-f", "DIR/pod.yaml", "--namespace-file=DIR/namespace.yaml", "--library=fluent-bit", "--templates=DIR/audit.yaml"}
-	for _, c := range []struct {
-		args []string
-		code int
-		// says is what is printed, or what is not where it begins with "!".
-		says []string
-	}{
-		{append([]string{"inject", before}, pod...), exitDone, []string{"warning: Pod/web: Excepted: without audit: it is required here, and the pod is excepted until 2027-03-31T00:00:00Z by the exception legacy: OPS-1: moves in March", "!image: audit:1"}},
-		{append([]string{"inject", after}, pod...), exitDone, []string{"image: audit:1", "!xcepted"}},
-		{append([]string{"explain", before}, pod...), exitDone, []string{"Excepted", "until 2027-03-31T00:00:00Z by the exception legacy"}},
-		{append([]string{"explain", after}, pod...), exitDone, []string{"it was excepted until 2027-03-31T00:00:00Z by the exception legacy"}},
-		{[]string{"lint", before, "DIR/audit.yaml"}, exitDone, []string{"![exception-ended]"}},
-		{[]string{"lint", after, "DIR/audit.yaml"}, exitDone, []string{"the exception legacy has ended", "[exception-ended]"}},
-		{append([]string{"inject", "--now=tomorrow"}, pod...), exitUsage, []string{"--now", "invalid time format `tomorrow`"}},
-	} {
-		code, out, errs := call(t, "", files, c.args...)
-		if code != c.code {
-			t.Errorf("%q: exit code %d\n%s%s", c.args, code, out, errs)
-		}
-		for _, says := range c.says {
-			not, without := strings.CutPrefix(says, "!")
-			if strings.Contains(strings.Join(strings.Fields(out+errs), " "), not) == without {
-				t.Errorf("%q: %q\n%s%s", c.args, says, out, errs)
-			}
-		}
 	}
 }

@@ -57,57 +57,6 @@ func TestLintWritesJSONForAMachine(t *testing.T) {
 	}
 }
 
-// The remedy of 'pillion check' for a template with a mistake is 'kubectl get … -o yaml | pillion lint -'.
-func TestLintReadsATemplateFromAPipe(t *testing.T) {
-	const template = "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: piped, resourceVersion: \"7\"}\n" +
-		"spec: {oder: 1, inject: {metadata: {labels: {a: b}}}}\nstatus: {hash: abc}\n"
-	code, out, errs := call(t, template, nil, "lint", "-")
-	if code != exitError || !strings.Contains(out, "-:4: template piped: spec.oder: ") {
-		t.Errorf("exit %d\n%s%s", code, out, errs)
-	}
-	for stdin, want := range map[string]string{"": "standard input has no SidecarTemplate", "apiVersion: pillion.dev/v1alpha1\nkind: Sidec": "SidecarTemplate"} {
-		if code, out, errs := call(t, stdin, nil, "lint", "-"); code != exitError || !strings.Contains(out+errs, want) {
-			t.Errorf("of %q: exit %d, want %q\n%s%s", stdin, code, want, out, errs)
-		}
-	}
-}
-
-func TestLintTakesTheAuthorsPods(t *testing.T) {
-	files := map[string]string{
-		"deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: shop}\nspec:\n  template:\n    metadata: {annotations: {compile-parameter.pillion.dev/x: 'y'}}\n    spec: {containers: [{name: good, image: 'web:1'}]}\n",
-		"service.yaml":    "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n",
-	}
-	code, out, errs := call(t, "", files, "lint", mistakes+"good.yaml", "--pod", "DIR/deployment.yaml")
-	if code != exitError || !strings.Contains(out, "for the pod Deployment/web of ") || !strings.Contains(out, "would be refused: template good conflicts") {
-		t.Errorf("exit %d\n%s%s", code, out, errs)
-	}
-	if code, _, errs := call(t, "", files, "lint", mistakes+"good.yaml", "--pod", "DIR/service.yaml"); code != exitError || !strings.Contains(errs, "neither a pod nor a workload") {
-		t.Errorf("exit %d\n%s", code, errs)
-	}
-}
-
-// A template that no sample pod gets was "ok" with no errors, whatever it injects.
-func TestATemplateThatNoSampleGetsIsNotOK(t *testing.T) {
-	untried := mistakes + "untried.yaml"
-	code, out, errs := call(t, "", nil, "lint", untried)
-	if want := "template untried: compiles, and was not tried on any pod (hash "; code != exitDone || !strings.Contains(out, want) {
-		t.Errorf("exit %d, without %q:\n%s%s", code, want, out, errs)
-	}
-	if code, out, _ := call(t, "", nil, "lint", "--strict", untried); code != exitError {
-		t.Errorf("strict: exit %d\n%s", code, out)
-	}
-	if _, out, _ := call(t, "", nil, "lint", "-o", "json", untried); !strings.Contains(out, `"tried": 0`) {
-		t.Errorf("JSON:\n%s", out)
-	}
-	pod := map[string]string{"pod.yaml": "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: 'w:1'}], volumes: [{name: data, emptyDir: {}}]}\n", "other.yaml": "kind: Pod\nmetadata: {name: other}\nspec: {containers: [{name: web, image: 'w:1'}]}\n"}
-	if code, out, errs := call(t, "", pod, "lint", untried, "--pod", "DIR/pod.yaml"); code != exitError || !strings.Contains(out, "Allways") || strings.Contains(out, "[untried]") {
-		t.Errorf("with a pod that gets it: exit %d\n%s%s", code, out, errs)
-	}
-	if _, out, _ := call(t, "", pod, "lint", untried, "--pod", "DIR/other.yaml"); !strings.Contains(out, "does not get it: the matchCondition") || !strings.Contains(out, "not tried: 1") {
-		t.Errorf("with a pod that does not get it:\n%s", out)
-	}
-}
-
 // A template that no bundled pod gets was tried where a pod of its own cases gets it: --strict has
 // nothing to warn of. A case in which it is not injected tries nothing.
 func TestATemplateWhoseCasesPassWasTried(t *testing.T) {

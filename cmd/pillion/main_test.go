@@ -2,19 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
@@ -41,33 +32,6 @@ func TestAWrongCommandLineSaysWhatWasMeantAndWhereToLook(t *testing.T) {
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"/bin/kubectl-pillion", "explain", "--foo"}, strings.NewReader(""), &out, &errs); code != exitUsage || !strings.HasSuffix(errs.String(), "See 'kubectl pillion explain --help'.\n") {
 		t.Errorf("as kubectl's plugin: %d %s", code, &errs)
-	}
-}
-
-func TestEveryCommandNamesTheRightThatTheUserLacks(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path == "/version" {
-			_, _ = io.WriteString(w, `{"major":"1","minor":"37"}`)
-			return
-		}
-		path := strings.Split(r.URL.Path, "/")
-		says := fmt.Errorf(`User "mia" cannot list resource %q in API group "" in the namespace "own"`, path[len(path)-1])
-		w.WriteHeader(http.StatusForbidden)
-		status := apierrors.NewForbidden(schema.GroupResource{}, "", says).ErrStatus
-		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		_ = json.NewEncoder(w).Encode(status)
-	}))
-	defer server.Close()
-	setKubeconfig(t, server.URL)
-	for line, resource := range map[string]string{
-		"rollout shop": "configmaps", "status shop": "pods", "promote next": "next", "unlabel": "namespaces",
-	} {
-		code, _, errs := call(t, "", nil, strings.Fields(line)...)
-		want := "pillion: you lack the right to list " + resource + " in namespace own. An admin can grant it: kubectl -n own create role pillion-list-" + resource + " --verb=list --resource=" + resource + "; "
-		if code != exitError || !strings.HasPrefix(errs, want) || !strings.Contains(errs, "--user=mia: ") {
-			t.Errorf("%s: exit %d, %s\nwant %q", line, code, errs, want)
-		}
 	}
 }
 
@@ -140,27 +104,5 @@ func TestPillionsNamespaceHasOneFlagAndTheNamespaceOfPodsAnother(t *testing.T) {
 	_, err := inspecttest.Cluster(t, "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", inspecttest.Options{Place: inspect.Place{Namespace: "sidecars"}}).Settings(t.Context())
 	if want := "; --pillion-namespace names Pillion's namespace"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
-	}
-}
-
-func TestARolloutsCommandLineIsCheckedBeforeTheClusterIsAsked(t *testing.T) {
-	setKubeconfig(t, "https://127.0.0.1:1") // of a cluster that does not answer
-	for args, want := range map[string]struct {
-		code int
-		says string
-	}{
-		"":                          {exitUsage, "rollout takes one template or namespace, got 0"},
-		"a b":                       {exitUsage, "rollout takes one template or namespace, got 2"},
-		"deploy/web":                {exitUsage, `"deploy/web" names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME; of one workload, pillion explain -n NAMESPACE deploy/web says`},
-		"other/web":                 {exitUsage, `"other/web" names neither a template nor a namespace; allowed are NAME, sct/NAME and ns/NAME` + "\n"},
-		"ns/":                       {exitUsage, `"ns/" names neither a template nor a namespace`},
-		"shop --restart --in-place": {exitUsage, "--restart and --in-place: choose one"},
-		"shop --timeout 0s":         {exitUsage, "--timeout is 0s; allowed are positive durations such as 5m"},
-		"shop":                      {exitError, "reading Pillion's settings in namespace pillion-system: "},
-	} {
-		code, out, errs := call(t, "", nil, append([]string{"rollout"}, strings.Fields(args)...)...)
-		if code != want.code || !strings.Contains(errs, want.says) || out != "" {
-			t.Errorf("rollout %s: exit code %d, %s\nwant %d, %s", args, code, errs, want.code, want.says)
-		}
 	}
 }

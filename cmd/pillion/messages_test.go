@@ -10,6 +10,10 @@ import (
 )
 
 var (
+	// verb is what a format has in the place of a value.
+	verb  = regexp.MustCompile(`%(\[\d+\])?[.\d]*[a-zA-Z]`)
+	spans = regexp.MustCompile("`` (.+?) ``|`([^`]+)`")
+
 	joinedLiterals = regexp.MustCompile(`"\s*\+\s*"|'\s*\+\s*'`)
 	messageStart   = regexp.MustCompile("(?m)^(?:\\||-) (`[^|\n]*)")
 )

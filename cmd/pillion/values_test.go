@@ -40,9 +40,6 @@ var commonValues = []string{
 // firstPageValues is how many of them are on the first page of the reference.
 const firstPageValues = 13
 
-// maxValues is how many values the chart has at most. A value stands where somebody can name its use.
-const maxValues = 65
-
 // TestTheReferenceOfValuesIsUpToDate holds docs/reference/values.md and more-values.md to the comments of the chart's values.
 func TestTheReferenceOfValuesIsUpToDate(t *testing.T) {
 	text, err := os.ReadFile(chart + "values.yaml")

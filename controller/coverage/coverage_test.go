@@ -129,29 +129,6 @@ func TestEachPodOfAllPagesIsVisitedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAListIsTold(t *testing.T) {
-	stop := errors.New("enough")
-	c := &cluster{pods: map[string]int{"shop": 10}}
-	visited := 0
-	_, err := List(c.list).Each(t.Context(), "shop", func(map[string]any) error {
-		if visited++; visited == 3 {
-			return stop
-		}
-		return nil
-	})
-	if err != stop || visited != 3 {
-		t.Errorf("%v after %d pods", err, visited)
-	}
-	for _, text := range []string{"", "[]", `{"items":[{"metadata":{}}`, `{"items":[1]}`, `{"items":[{}]]`, `nonsense`} {
-		_, err := List(func(context.Context, string, metav1.ListOptions) (io.ReadCloser, error) {
-			return io.NopCloser(strings.NewReader(text)), nil
-		}).Each(t.Context(), "shop", func(map[string]any) error { return nil })
-		if err == nil || !strings.HasPrefix(err.Error(), "reading the list of pods in namespace shop: ") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
 // What is held is one pod, not a page, and not what a tenant puts into a pod.
 func TestMemoryIsBoundedByAPodNotByTheCluster(t *testing.T) {
 	large := strings.Repeat(`{},`, 1_000_000)
@@ -330,36 +307,6 @@ func TestAMissingRightIsSaidOnceAndLeavesNoNumbers(t *testing.T) {
 			t.Errorf("%d series with the right again:\n%s", n, log)
 		}
 	})
-}
-
-func TestALookThatFailsLeavesTheNumbersAndTheirTime(t *testing.T) {
-	var fail error
-	c := &cluster{pods: map[string]int{"shop": 3}, refuse: func(string, metav1.ListOptions) error { return fail }}
-	counter, log := counterOf(t, c, namespace("shop", "enabled"))
-	counter.record(counter.scan(t.Context()))
-	at := counter.last.at
-	fail = apierrors.NewServiceUnavailable("away")
-	counter.record(counter.scan(t.Context()))
-	if counter.last == nil || !counter.last.at.Equal(at) || counter.last.missing["shop"] != 3 || !strings.Contains(log.String(), "Pillion tries again later") {
-		t.Errorf("%+v\n%s", counter.last, log)
-	}
-}
-
-func TestALookTakesEachNamespaceAsItIsWhenItsTurnComes(t *testing.T) {
-	c := &cluster{pods: map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}}
-	all := []templates.Namespace{namespace("a", "enabled"), namespace("b", "enabled"), namespace("c", "enabled"), namespace("d", "")}
-	counter, _ := counterOf(t, c, all...)
-	now := map[string]templates.Namespace{"a": all[0], "b": namespace("b", "disabled"), "d": namespace("d", "enabled")}
-	counter.options.Namespace = func(_ context.Context, name string) (templates.Namespace, error) {
-		if ns, ok := now[name]; ok {
-			return ns, nil
-		}
-		return templates.Namespace{}, errors.New("there is no such namespace")
-	}
-	found, err := counter.scan(t.Context())
-	if err != nil || len(found.missing) != 2 || found.missing["a"] != 1 || found.missing["d"] != 1 {
-		t.Errorf("%+v (%v)", found, err)
-	}
 }
 
 func TestPodsAreCountedByVersionAndByWhetherTheyAreReady(t *testing.T) {

@@ -5,18 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	eventsv1 "k8s.io/api/events/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	metadatafake "k8s.io/client-go/metadata/fake"
@@ -35,9 +31,6 @@ type world struct {
 	client   *fake.Clientset
 	metadata *metadatafake.FakeMetadataClient
 	events   *Recorder
-
-	mu      sync.Mutex
-	refused error // what creating an event returns
 }
 
 func object(apiVersion, kind, namespace, name string) *metav1.PartialObjectMetadata {
@@ -67,11 +60,6 @@ func start(t *testing.T, owners bool) *world {
 		owned(object("apps/v1", "ReplicaSet", "shop", "web-1"), "apps/v1", "Deployment", "web", "Deployment-web"),
 		owned(object("apps/v1", "ReplicaSet", "shop", "web-2"), "argoproj.io/v1alpha1", "Rollout", "web", "Rollout-web"),
 		owned(object("batch/v1", "Job", "shop", "night-1"), "batch/v1", "CronJob", "night", "CronJob-night"), object("batch/v1", "CronJob", "shop", "night"))}
-	w.client.PrependReactor("create", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.refused != nil, nil, w.refused
-	})
 	w.events = New(Options{
 		Client: w.client.EventsV1(), Metadata: w.metadata, Owners: owners, Logger: slog.New(slog.DiscardHandler),
 		Explain:   injector.Config{}.ExplainCommand,
@@ -79,13 +67,6 @@ func start(t *testing.T, owners bool) *world {
 	})
 	runtest.Start(t, w.events.Run)
 	return w
-}
-
-// fail has every creation of an event fail with the error, nil for none.
-func (w *world) fail(err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refused = err
 }
 
 // written returns the events that were created so far, once nothing moves any more.
@@ -199,48 +180,6 @@ func TestAnEventIsWrittenOnceForANamespaceThatExistsWhereNobodySawIt(t *testing.
 			}
 		})
 	}
-}
-
-func TestAnEventSaysWhatHappenedAndWhichCommandSaysWhy(t *testing.T) {
-	for name, c := range map[string]struct {
-		event Event
-		want  string
-	}{
-		"a refusal":       {Event{Code: reason.BadParameter, Message: "said", Refused: true, Pod: ownedBy("apps/v1", "ReplicaSet", "web-1", "ReplicaSet-web-1")}, "Warning Refuse BadParameter: said (why: kubectl pillion explain -n shop deploy/web)"},
-		"a lack":          {Event{Code: reason.Suspended, Message: "said", Pod: ownedBy("batch/v1", "Job", "night-1", "Job-night-1")}, "Warning Admit Suspended: said (why: kubectl pillion explain -n shop cj/night)"},
-		"a note":          {Event{Code: InjectionNote, Message: "said", Pod: ownedBy("apps/v1", "ReplicaSet", "web", "ReplicaSet-web")}, "Normal Admit InjectionNote: said (why: kubectl pillion explain -n shop rs/web)"},
-		"on a namespace":  {Event{Code: reason.BadAnnotation, Message: "said", Refused: true}, "Warning Refuse BadAnnotation: said (why: kubectl pillion explain ns/shop)"},
-		"a strange code":  {Event{Code: reason.PodOptedOut, Message: "said"}, "Normal Admit InjectionNote: said (why: kubectl pillion explain ns/shop)"},
-		"a long sentence": {Event{Code: reason.Conflict, Message: strings.Repeat("x", 5000), Refused: true}, "Warning Refuse Conflict: " + strings.Repeat("x", maxNote-len(" (why: kubectl pillion explain ns/shop)")) + " (why: kubectl pillion explain ns/shop)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := start(t, true)
-				c.event.Namespace = "shop"
-				w.events.Record(c.event)
-				written := w.written(t)
-				if len(written) != 1 {
-					t.Fatalf("%d events, want one", len(written))
-				}
-				e := written[0]
-				if got := fmt.Sprintf("%s %s %s: %s", e.Type, e.Action, e.Reason, e.Note); got != c.want {
-					t.Errorf("got  %s\nwant %s", got, c.want)
-				}
-			})
-		})
-	}
-}
-
-func TestAnEventThatTheAPIServerRefusesIsCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := start(t, true)
-		w.fail(apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", errors.New("no")))
-		w.events.Record(Event{Namespace: "shop", Code: reason.Conflict, Message: "said"})
-		w.written(t)
-		if n := testutil.ToFloat64(w.events.outcomes.WithLabelValues(outcomeFailed)); n != 1 {
-			t.Errorf("%v events failed, want 1", n)
-		}
-	})
 }
 
 // A flood of forged reviews in one namespace takes no other namespace's events, and the API

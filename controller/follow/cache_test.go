@@ -2,18 +2,15 @@ package follow_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -209,25 +206,4 @@ func TestTheAgeOfACacheIsTheTimeSinceTheLastEventOrBookmark(t *testing.T) {
 			t.Errorf("without events and bookmarks the cache is %s old", age)
 		}
 	})
-}
-
-func TestTheMetricsAreTheAgeAndTheStateOfEachCache(t *testing.T) {
-	states := func() map[string]follow.State {
-		return map[string]follow.State{"namespaces": {Age: 1500 * time.Millisecond}, "templates": {Err: errors.New("x")}}
-	}
-	want := `
-# HELP pillion_cache_age_seconds Time since a cache was last known to be current. API servers confirm it by a bookmark a minute at least, so it is less than 75 seconds while all is well.
-# TYPE pillion_cache_age_seconds gauge
-pillion_cache_age_seconds{cache="namespaces"} 1.5
-pillion_cache_age_seconds{cache="templates"} 0
-# HELP pillion_cache_state 1 for the state that a cache is in. unreadable: the API server cannot be asked, and the replica stays ready.
-# TYPE pillion_cache_state gauge
-pillion_cache_state{cache="namespaces",state="current"} 1
-pillion_cache_state{cache="namespaces",state="unreadable"} 0
-pillion_cache_state{cache="templates",state="current"} 0
-pillion_cache_state{cache="templates",state="unreadable"} 1
-`
-	if err := testutil.CollectAndCompare(follow.NewCollector(states), strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
 }

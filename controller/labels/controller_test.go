@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/logtest"
@@ -34,11 +33,8 @@ type world struct {
 	mu          sync.Mutex
 	labels      map[string]map[string]string
 	controllers []*Controller
-	// inject is the annotation of all namespaces that asks for templates. Without it, the injection
-	// label is somebody's hand's, so that there is one label to manage.
-	inject string
-	writes map[string]int
-	tries  int
+	writes      map[string]int
+	tries       int
 	// refuse returns the error of a write; nil refuses none.
 	refuse func(namespace string, changes []Change) error
 }
@@ -81,11 +77,9 @@ func (w *world) Get(_ context.Context, name string) (Namespace, error) {
 }
 
 func (w *world) namespace(name string) Namespace {
-	ns := Namespace{Namespace: templates.Namespace{Name: name, Labels: maps.Clone(w.labels[name])}}
-	if ns.ByHand = []string{injection}; w.inject != "" {
-		ns.ByHand, ns.Annotations = nil, map[string]string{"pillion.dev/inject": w.inject}
-	}
-	return ns
+	labels := maps.Clone(w.labels[name])
+	// The injection label is somebody's hand's, so that there is one label to manage.
+	return Namespace{Namespace: templates.Namespace{Name: name, Labels: labels}, ByHand: []string{injection}}
 }
 
 // change changes a namespace, or makes or removes it, and tells the controllers.
@@ -504,81 +498,6 @@ func TestEveryLabelIsRightInTheEnd(t *testing.T) {
 			if w.tried() != before {
 				t.Fatalf("%d writes where nothing happens", w.tried()-before)
 			}
-		}
-	})
-}
-
-// A namespace is through after one write, so that a thousand of them are through twice as soon.
-func TestTheLabelsOfANamespaceAreWrittenTogether(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		w := newWorld("shop")
-		w.inject = "logs"
-		r := w.start(t, required(t, "payments"), nil)
-		synctest.Wait()
-		if ns, _ := w.Get(t.Context(), "shop"); ns.Labels[label] != "true" || ns.Labels[injection] != "enabled" || w.tried() != 1 {
-			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
-		}
-		r.serve(none)
-		pass(settleTime + time.Second)
-		if ns, _ := w.Get(t.Context(), "shop"); ns.Labels[label] != "" || ns.Labels[injection] != "enabled" || w.tried() != 2 {
-			t.Errorf("after %d writes the labels are %v", w.tried(), ns.Labels)
-		}
-	})
-}
-
-// A conflict that goes on is no hand, or else the cache would say so: it is told. The other
-// label of the namespace is written all the same.
-func TestALabelThatSomebodyHoldsIsToldAndDelaysNoOther(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		w := newWorld("shop", "bank")
-		w.inject = "logs"
-		w.refuse = func(name string, changes []Change) error {
-			if name == "shop" && slices.ContainsFunc(changes, func(c Change) bool { return c.Key == injection }) {
-				return apierrors.NewApplyConflict([]metav1.StatusCause{{Type: metav1.CauseTypeFieldManagerConflict, Field: ".metadata.labels." + injection}}, "conflict with pillion.dev")
-			}
-			return nil
-		}
-		r := w.start(t, required(t, "payments"), nil)
-		pass(firstRetry / 2)
-		if told := r.told(); len(told) != 0 {
-			t.Errorf("told after one conflict, which may be a hand: %q", told)
-		}
-		pass(time.Minute)
-		if ns, _ := w.Get(t.Context(), "shop"); ns.Labels[label] != "true" {
-			t.Errorf("the other label is not written: %v", ns.Labels)
-		}
-		told := r.told()
-		if want := "shop " + injection; len(told) == 0 || told[0] != want || strings.Count(r.log.String(), "level=ERROR") != len(told) {
-			t.Errorf("told is %q, want %s each time after the first; the log:\n%s", told, want, r.log.String())
-		}
-		want := strings.NewReader(`
-# HELP pillion_namespaces_failing_label Namespaces whose label cannot be set or removed, by label; the log says why.
-# TYPE pillion_namespaces_failing_label gauge
-pillion_namespaces_failing_label{label="pillion.dev/injection"} 1
-pillion_namespaces_failing_label{label="pillion.dev/required"} 0
-`)
-		if err := testutil.CollectAndCompare(r, want, "pillion_namespaces_failing_label"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A write for a version that is not the newest any more is no failure: the cache hears of the
-// newest soon.
-func TestAWriteThatComesTooLateIsTriedAgain(t *testing.T) {
-	runtest.Bubble(t, func(t *testing.T) {
-		w := newWorld("shop")
-		late := 3
-		w.refuse = func(name string, _ []Change) error {
-			if late--; late >= 0 {
-				return apierrors.NewConflict(schema.GroupResource{Resource: "namespaces"}, name, errors.New("the object has been modified"))
-			}
-			return nil
-		}
-		r := w.start(t, required(t, "payments"), nil)
-		pass(10 * time.Second)
-		if w.has("shop") != "true" || w.tried() != 4 || len(r.told()) != 0 || strings.Contains(r.log.String(), "ERROR") {
-			t.Errorf("after %d tries the label is %q; told is %q; the log:\n%s", w.tried(), w.has("shop"), r.told(), r.log.String())
 		}
 	})
 }

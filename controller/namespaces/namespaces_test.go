@@ -2,7 +2,6 @@ package namespaces
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -73,19 +72,6 @@ func TestAChangedNamespaceReachesTheCacheAndAnUnseenNamespaceIsReadLive(t *testi
 	})
 }
 
-func TestAMissingPermissionIsNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New()
-		s.NoLists.Store(true)
-		i := newInformer(s)
-		runtest.Start(t, func(ctx context.Context) error { i.Run(ctx); return nil })
-		runtest.Wait(t, "the permission named", func() bool {
-			err := i.Ready()
-			return err != nil && strings.Contains(err.Error(), "not permitted") && strings.Contains(err.Error(), "ClusterRole")
-		})
-	})
-}
-
 func TestTheCacheHasNoManagedFieldsAndNoLastAppliedConfiguration(t *testing.T) {
 	of := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: "shop", UID: "u", ResourceVersion: "7", Labels: map[string]string{"team": "web", "pillion.dev/injection": "disabled"},
@@ -119,15 +105,6 @@ func cached(i *Informer, name string) (templates.Namespace, bool) {
 	return templates.Namespace{}, false
 }
 
-func TestANamespaceOfMoreThan16KiBIsAStub(t *testing.T) {
-	for bytes, stub := range map[int]bool{16 << 10: false, 16<<10 + 1: true} {
-		ns := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"team": "web"}, Annotations: map[string]string{"pad": strings.Repeat("x", bytes-len("teamwebpad"))}}}
-		if got := newNamespace(ns); got.stub != stub {
-			t.Errorf("%d bytes: a stub %t, want %t", bytes, got.stub, stub)
-		}
-	}
-}
-
 func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := followtest.New()
@@ -156,22 +133,6 @@ func TestALargeNamespaceIsAStubThatIsReadLive(t *testing.T) {
 		s.Away.Store(false)
 		s.Put("shop", map[string]string{"team": "web"}, nil)
 		runtest.Wait(t, "it is small again", func() bool { ns, _ := cached(i, "shop"); return ns.Labels["team"] == "web" })
-	})
-}
-
-func TestLabelledHasNoNamespaceThatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New()
-		s.Put("shop", injection("enabled"), nil)
-		i := following(t, s)
-		if ns, err := i.GetWithOwners(t.Context(), "shop"); err != nil || ns.Labels["pillion.dev/injection"] != "enabled" {
-			t.Errorf("%+v, %v", ns, err)
-		}
-		s.Remove("shop")
-		runtest.Wait(t, "it is gone", func() bool { _, err := i.GetWithOwners(t.Context(), "shop"); return apierrors.IsNotFound(err) })
-		if s.Gets.Load() > 0 {
-			t.Errorf("%d live reads", s.Gets.Load())
-		}
 	})
 }
 
@@ -308,20 +269,5 @@ func TestReadsOfStubsTakeNothingFromOthers(t *testing.T) {
 		if failed.Load() > 0 {
 			t.Errorf("%d reads of stubs did not wait for their turn", failed.Load())
 		}
-	})
-}
-
-func TestACallerWhoGivesUpIsAnsweredAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := followtest.New()
-		s.Slow.Store(int64(time.Second))
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		began := time.Now()
-		_, err := newInformer(s).Get(ctx, "shop", always)
-		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("%v after %s", err, time.Since(began))
-		}
-		time.Sleep(2 * time.Second) // the read ends
 	})
 }

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pillion-dev/pillion/controller/logtest"
 	"github.com/pillion-dev/pillion/controller/runtest"
-	"github.com/pillion-dev/pillion/templates/templatestest"
 )
 
 const namespace = "pillion-system-proof"
@@ -46,7 +44,7 @@ type cluster struct {
 	ready  error
 	asked  []time.Time
 
-	log     bytes.Buffer
+	log     logtest.Log
 	changes []bool
 }
 
@@ -58,16 +56,6 @@ func (c *cluster) set(a answer) {
 
 // times returns how often the cluster was asked.
 func (c *cluster) times() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.asked) }
-
-// Write appends to the log.
-func (c *cluster) Write(line []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.log.Write(line)
-}
-
-// logged returns the log.
-func (c *cluster) logged() string { c.mu.Lock(); defer c.mu.Unlock(); return c.log.String() }
 
 // changed notes whether the prover has proven injection when it says that something changed.
 func (c *cluster) changed(proven bool) {
@@ -88,7 +76,7 @@ func start(t *testing.T, c *cluster) *Prover {
 			c.asked = append(c.asked, time.Now())
 			return c.answer(pod)
 		},
-		Logger: slog.New(slog.NewTextHandler(c, nil)),
+		Logger: c.log.Logger(),
 	})
 	p.OnChange(func() { c.changed(p.Proven()) })
 	runtest.Start(t, p.Run)
@@ -143,17 +131,17 @@ func TestProofsThatFailFollowEachOtherQuicklyAndThenEveryTenSeconds(t *testing.T
 		if n := c.times() - before; n != 10 {
 			t.Errorf("%d proofs in 100 seconds of failures, want 10", n)
 		}
-		if n := strings.Count(c.logged(), "exceeded quota"); n != 1 {
-			t.Errorf("the log has the API server's error %d times, want once:\n%s", n, c.logged())
+		if n := c.log.Count("exceeded quota"); n != 1 {
+			t.Errorf("the log has the API server's error %d times, want once:\n%s", n, c.log.String())
 		}
 		time.Sleep(11 * time.Minute)
-		if n := strings.Count(c.logged(), "exceeded quota"); n != 2 {
-			t.Errorf("eleven minutes later the log has the API server's error %d times, want twice:\n%s", n, c.logged())
+		if n := c.log.Count("exceeded quota"); n != 2 {
+			t.Errorf("eleven minutes later the log has the API server's error %d times, want twice:\n%s", n, c.log.String())
 		}
 		c.set(injected)
 		time.Sleep(lastPause + time.Millisecond)
-		if !p.Proven() || !strings.Contains(c.logged(), "proven: ") {
-			t.Errorf("after it works again: proven=%t; the log:\n%s", p.Proven(), c.logged())
+		if !p.Proven() || !strings.Contains(c.log.String(), "proven: ") {
+			t.Errorf("after it works again: proven=%t; the log:\n%s", p.Proven(), c.log.String())
 		}
 	})
 }
@@ -206,35 +194,6 @@ func TestTheStateFollowsFromTheLastAnswers(t *testing.T) {
 			if wait <= 0 || wait > interval*6/5 || failure != nil && wait > lastPause {
 				t.Fatalf("seed %d, answer %d: the next proof comes after %s", seed, i, wait)
 			}
-		}
-	}
-}
-
-func TestTheMetricsCountProofs(t *testing.T) {
-	t.Parallel()
-	p := New(Options{Logger: slog.New(slog.DiscardHandler)})
-	for _, err := range []error{errors.New("no"), nil, nil} {
-		p.observe(err)
-	}
-	const want = `
-# HELP pillion_enforcement_proven 1 if proofs show that API servers have pods injected, so that namespaces may become enforced; otherwise 0.
-# TYPE pillion_enforcement_proven gauge
-pillion_enforcement_proven 1
-# HELP pillion_proofs_total Pods created by dry run to prove that API servers have pods injected, by result (succeeded, failed); the log says why.
-# TYPE pillion_proofs_total counter
-pillion_proofs_total{result="failed"} 1
-pillion_proofs_total{result="succeeded"} 2
-`
-	if err := testutil.CollectAndCompare(p, strings.NewReader(want)); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestTheTemplateIsForItsNamespaceOnly(t *testing.T) {
-	template := templatestest.Compile(t, string(Manifest(namespace)))
-	for name, want := range map[string]bool{namespace: true, "shop": false} {
-		if got := template.AvailableTo(map[string]string{"kubernetes.io/metadata.name": name}); got != want || template.Name() != Template {
-			t.Errorf("in namespace %s the template %s is available: %t, want %t", name, template.Name(), got, want)
 		}
 	}
 }

@@ -97,24 +97,3 @@ func TestAnAPIServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
 		}
 	})
 }
-
-// A version that does not compile gives no pods of which an API server could say anything.
-func TestAVersionThatDoesNotCompileIsNotAccepted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: named("a")}
-		judge := func(o Object) Verdict {
-			if o.Generation == 1 {
-				return saying("h1", Compiled, "ok")(o)
-			}
-			return saying("", CompileFailed, "no")(o)
-		}
-		api := s.accepting(t, judge, metav1.ConditionTrue, Valid)
-		s.change(func(o *Object) { o.Generation = 1 })
-		time.Sleep(time.Minute)
-		s.change(func(o *Object) { o.Generation = 2 })
-		time.Sleep(time.Hour)
-		if got := meta.FindStatusCondition(s.status().Conditions, Accepted); got != nil || api.times() != 1 {
-			t.Errorf("asked %d times: %+v", api.times(), got)
-		}
-	})
-}

@@ -134,27 +134,6 @@ func TestATenantWithLargeTemplatesTakesNobodysPlace(t *testing.T) {
 	}
 }
 
-func TestATemplateThatFindsRoomIsInForce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, withSpec("a", "first", costly(40, nil)), withSpec("b", "second", costly(50, nil)))
-		s := store.New(store.Options{Client: c, Logger: slog.New(slog.DiscardHandler)})
-		own := store.NewNamespaced(store.NamespacedOptions{Client: c, Budget: 2 << 20, Logger: slog.New(slog.DiscardHandler)})
-		s.Attach(own)
-		runtest.Start(t, s.Run)
-		runtest.Start(t, own.Run)
-		wait(inForce)
-		first, _ := s.Snapshot().In("a").Get("first")
-		if second, _ := s.Snapshot().In("b").Get("second"); first.Template == nil || second.Template != nil {
-			t.Errorf("there is room for the first: %+v %+v", first, second)
-		}
-		c.deleteAll(t, "a", "first")
-		wait(inForce)
-		if second, _ := s.Snapshot().In("b").Get("second"); second.Template == nil {
-			t.Errorf("there is room now: %+v", second)
-		}
-	})
-}
-
 func TestATemplateOfANamespaceIsJudgedAnewWhenItsNameIsTakenOrFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t, bad("shop", "own"))

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -32,7 +31,6 @@ type stored struct {
 	version  int
 	writes   int
 	attempts int
-	err      error
 	watchers []func(Object)
 }
 
@@ -47,10 +45,6 @@ func (s *stored) patch(name string, data []byte) error {
 	}
 	s.mu.Lock()
 	s.attempts++
-	if s.err != nil {
-		defer s.mu.Unlock()
-		return s.err
-	}
 	if written.Metadata.ResourceVersion != s.object.ResourceVersion {
 		defer s.mu.Unlock()
 		return apierrors.NewConflict(schema.GroupResource{}, name, errors.New("it has changed"))
@@ -150,20 +144,6 @@ func TestManyReplicasWriteOneStatusForEachChange(t *testing.T) {
 	})
 }
 
-func TestAStatusThatSomebodyEditsIsWrittenAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: named("a")}
-		s.replica(t, saying("h1", Compiled, "ok"))
-		s.change(func(o *Object) { o.Generation = 1 })
-		time.Sleep(time.Second)
-		s.change(func(o *Object) { o.Status = v1alpha1.SidecarTemplateStatus{} })
-		time.Sleep(time.Minute)
-		if got := s.status(); got.Hash != "h1" {
-			t.Errorf("the status is %+v", got)
-		}
-	})
-}
-
 func TestReplicasThatDisagreeDoNotFight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stored{object: named("a")}
@@ -192,27 +172,6 @@ func TestATemplateThatBreaksKeepsItsHashAndSaysWhy(t *testing.T) {
 		}
 		if meta.FindStatusCondition(got.Conditions, "Reviewed") == nil {
 			t.Error("somebody else's condition is gone")
-		}
-	})
-}
-
-func TestAMissingPermissionForTheStatusIsNamedOnceAndTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &stored{object: named("a"), err: apierrors.NewForbidden(Resource.GroupResource(), "a", errors.New("no"))}
-		var log strings.Builder
-		w := NewStatusWriter(s.client(), slog.New(slog.NewTextHandler(&log, nil)))
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() { done <- w.Run(ctx) }()
-		w.Observe("", []Verdict{saying("h", Compiled, "ok")(Object{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 1}})})
-		time.Sleep(10 * time.Minute)
-		cancel()
-		<-done
-		if n := strings.Count(log.String(), "missing permission: the verb patch on the status of SidecarTemplate/a"); n != 1 {
-			t.Errorf("said %d times:\n%s", n, &log)
-		}
-		if _, attempts := s.counts(); attempts < 3 {
-			t.Errorf("%d attempts", attempts)
 		}
 	})
 }

@@ -11,11 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/controller/store"
@@ -137,57 +133,6 @@ func TestAnAPIServerThatIsAwayTakesNothingOutOfForce(t *testing.T) {
 	})
 }
 
-func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
-	for _, of := range []struct {
-		namespace string
-		resource  schema.GroupVersionResource
-		source    string
-	}{{"", store.Resource, "SidecarTemplate/one"}, {"shop", store.NamespacedResource, "NamespacedSidecarTemplate/shop/one"}} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCluster(t, object(of.namespace, "one", "1"), object(of.namespace, "two", "2"))
-			s, own, _ := c.running(t)
-			wait(inForce)
-			c.setDefinition(t, of.resource, func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()}) })
-			c.deleteAll(t, of.namespace, "one", "two")
-			stays := func(when, want string) {
-				t.Helper()
-				wait(10 * time.Second)
-				set := s.Snapshot().In(of.namespace)
-				if got := value(t, set, "one") + value(t, set, "two"); got != want {
-					t.Errorf("%s %s the templates give %q", of.resource.Resource, when, got)
-				}
-				if err := errors.Join(s.Ready(), own.Ready()); err != nil {
-					t.Errorf("%s Ready() = %v", when, err)
-				}
-			}
-			stays("while the CRD goes", "12")
-			if text := errText(s.Snapshot().In(of.namespace), "one"); !strings.Contains(text, of.source+" was deleted together with its CRD") {
-				t.Errorf("the entry says %q", text)
-			}
-			c.fails(notFound)
-			if err := c.Tracker().Delete(definitions, "", of.resource.GroupResource().String()); err != nil {
-				t.Fatal(err)
-			}
-			wait(time.Hour)
-			stays("an hour later", "12")
-			if err := c.Tracker().Add(definition(of.resource)); err != nil {
-				t.Fatal(err)
-			}
-			c.fails(nil)
-			wait(time.Minute)
-			stays("with the CRD back, and no object", "12")
-			c.create(t, object(of.namespace, "one", "new"))
-			c.create(t, object(of.namespace, "two", "new"))
-			stays("with the objects back", "newnew")
-			if text := errText(s.Snapshot().In(of.namespace), "one"); text != "" {
-				t.Errorf("with the objects back the entry says %q", text)
-			}
-			c.deleteAll(t, of.namespace, "one", "two")
-			stays("after both were deleted", "--")
-		})
-	}
-}
-
 // The watch can miss that the CRD went: the objects are then gone in the next list.
 func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testing.T) {
 	for what, replaced := range map[string]bool{"replaced": true, "the same": false} {
@@ -212,20 +157,6 @@ func TestACRDThatWasReplacedWhileNobodyWatchedTakesNoTemplateOutOfForce(t *testi
 			}
 		})
 	}
-}
-
-func TestWithoutTheRightToReadTheCRDADeletedTemplateIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCluster(t, object("", "one", "1"))
-		c.PrependReactor("get", "customresourcedefinitions", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, forbidden })
-		s, _, log := c.running(t)
-		wait(inForce)
-		c.deleteAll(t, "", "one")
-		wait(inForce)
-		if got := names(s.Snapshot()); len(got) != 0 || log.Count("missing permission: the verb get on the CRD") != 1 {
-			t.Errorf("there are %v\n%s", got, log)
-		}
-	})
 }
 
 func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
@@ -260,15 +191,4 @@ func TestObjectsAreJudgedByWhatBecameOfThem(t *testing.T) {
 			t.Error("an object took the name of a built-in template")
 		}
 	})
-}
-
-func TestAListOfObjectsIsCompiledOnce(t *testing.T) {
-	set := store.Compile([]unstructured.Unstructured{*object("", "one", "1"), *bad("", "bad")}, templates.Options{})
-	if value(t, set, "one") != "1" || value(t, set, "bad") != "-" || !strings.Contains(errText(set, "bad"), "did you mean inject?") {
-		t.Errorf("%+v", set.All())
-	}
-	entries := store.CompileNamespace([]unstructured.Unstructured{*object("shop", "own", "1"), *bad("shop", "bad")}, templates.Options{})
-	if len(entries) != 2 || entries[0].Err == nil || entries[1].Template == nil || entries[1].Namespace != "shop" {
-		t.Errorf("%+v", entries)
-	}
 }

@@ -1,7 +1,6 @@
 package explain_test
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -82,14 +81,6 @@ func TestATextFitsItsWidthAndLosesNothing(t *testing.T) {
 			t.Fatalf("without its colours\n%s\nwant\n%s", got, out)
 		}
 	})
-}
-
-func TestANarrowTerminalGetsFortyColumns(t *testing.T) {
-	var b strings.Builder
-	r := explain.Report{Pods: []explain.Pod{{Name: "Pod/web", Verdict: strings.Repeat("word ", 20)}}}
-	if err := r.Text(&b, explain.Style{Width: 3}); err != nil || !strings.Contains(b.String(), fmt.Sprintf("%s\n", "Pod/web in namespace : word word word")) {
-		t.Errorf("%v\n%s", err, b.String())
-	}
 }
 
 // A value of a team may have a quarter of a megabyte. It does not flood the terminal of the person

@@ -1,35 +1,24 @@
 package cases_test
 
 import (
-	"cmp"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/pillion-dev/pillion/lint/cases"
 	"github.com/pillion-dev/pillion/templates"
 )
 
-//go:generate go test . -run TestTheDocsShowTheExamplesThatAreTested -update
-
-var update = flag.Bool("update", false, "write the examples and the tables of the docs anew")
-
-// An example is a template of a folder below examples, or of the library.
+// An example is a template of a folder below examples.
 type example struct {
 	name, file, text string
 	cases            int
 }
 
 // examplesOf are the templates of a folder, by name. Each compiles without a warning, has a case, and
-// passes its cases, which are beside the folder's files or in another folder.
-func examplesOf(t *testing.T, folder, beside string) []*example {
+// passes its cases.
+func examplesOf(t *testing.T, folder string) []*example {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -50,9 +39,9 @@ func examplesOf(t *testing.T, folder, beside string) []*example {
 			t.Errorf("%s: %v, warnings %q", file, err, warnings)
 		}
 		all = append(all, &example{name: strings.TrimSuffix(filepath.Base(file), ".yaml"), file: file, text: string(data)})
-		list = append(list, cases.Template{File: filepath.Join(beside, filepath.Base(file)), Document: documents[0]})
+		list = append(list, cases.Template{File: file, Document: documents[0]})
 	}
-	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{beside}})
+	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{folder}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,72 +63,10 @@ func examplesOf(t *testing.T, folder, beside string) []*example {
 	return all
 }
 
-// lines counts the lines of a manifest that are neither empty nor a comment.
-func (e *example) lines() int {
-	n := 0
-	for line := range strings.Lines(e.text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			n++
-		}
-	}
-	return n
-}
-
-// features are what a template uses of the language, by what its text shows.
-var features = []struct {
-	name string
-	in   *regexp.Regexp
-}{
-	{"match", regexp.MustCompile(`(?m)^  match:`)},
-	{"matchConditions", regexp.MustCompile(`(?m)^  matchConditions:`)},
-	{"validations", regexp.MustCompile(`(?m)^  validations:`)},
-	{"variables", regexp.MustCompile(`(?m)^  variables:`)},
-	{"containerSecurity", regexp.MustCompile(`(?m)^  containerSecurity:`)},
-	{"files", regexp.MustCompile(`(?m)^  files:`)},
-	{"other injectors' annotations", regexp.MustCompile(`(?m)\b(vendor|connect-inject'|linkerd\.io/inject')`)},
-	{"$each", regexp.MustCompile(`\$each`)},
-	{"$for", regexp.MustCompile(`\$for`)},
-	{"$if", regexp.MustCompile(`\$if`)},
-	{"$position", regexp.MustCompile(`\$position`)},
-	{"$append", regexp.MustCompile(`\$append`)},
-	{"$onConflict", regexp.MustCompile(`\$onConflict`)},
-}
-
-func (e *example) uses() string {
-	var used []string
-	for _, f := range features {
-		if f.in.MatchString(e.text) {
-			used = append(used, f.name)
-		}
-	}
-	return strings.Join(used, ", ")
-}
-
-// inLibrary are the kinds that are templates of the library.
-var inLibrary = []string{
-	"cloud-sql-proxy", "daprd", "fluent-bit", "git-sync", "istio-proxy", "oauth2-proxy", "opentelemetry-java", "otel-collector", "pgbouncer", "statsd-exporter", "vault-agent",
-}
-
 func TestTheDocsShowTheExamplesThatAreTested(t *testing.T) {
-	cookbook, own := examplesOf(t, "../../examples/cookbook", "../../examples/cookbook"), examplesOf(t, "../../examples/kinds", "../../examples/kinds")
-	var kinds strings.Builder
-	all := slices.DeleteFunc(examplesOf(t, "../../charts/pillion/library", "../../charts"), func(e *example) bool { return !slices.Contains(inLibrary, e.name) })
-	all = append(all, own...)
-	slices.SortFunc(all, func(a, b *example) int { return cmp.Compare(a.name, b.name) })
-	if len(all) < 21 || len(all) != len(inLibrary)+len(own) {
-		t.Errorf("%d kinds", len(all))
+	for folder, page := range map[string]string{"cookbook": "how-to/recipes.md", "own-webhooks": "how-to/retire-a-webhook.md", "kinds": "reference/kinds.md"} {
+		wantPieces(t, "../../docs/"+page, examplesOf(t, "../../examples/"+folder))
 	}
-	kinds.WriteString("| kind | where | lines | cases | uses |\n| --- | --- | --- | --- | --- |\n")
-	for _, e := range all {
-		where := "library"
-		if slices.Contains(own, e) {
-			where = "examples"
-		}
-		fmt.Fprintf(&kinds, "| [%s](%s) | %s | %d | %d | %s |\n", e.name, e.file, where, e.lines(), e.cases, e.uses())
-	}
-	wantPieces(t, "../../docs/how-to/recipes.md", cookbook)
-	wantPieces(t, "../../docs/how-to/retire-a-webhook.md", examplesOf(t, "../../examples/own-webhooks", "../../examples/own-webhooks"))
-	wantTable(t, "../../docs/reference/kinds.md", kinds.String())
 }
 
 // wantPieces compares a page with examples. It links to each, and below a comment with its path it
@@ -161,24 +88,5 @@ func wantPieces(t *testing.T, page string, shown []*example) {
 				t.Errorf("%s shows lines that %s has not:\n%s", page, e.file, piece)
 			}
 		}
-	}
-}
-
-// wantTable compares a page with the table that it has between its marks.
-func wantTable(t *testing.T, page, table string) {
-	t.Helper()
-	data, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := regexp.MustCompile(`(?s)(<!-- lines -->\n).*?(<!-- end -->)`).ReplaceAllLiteralString(string(data), "<!-- lines -->\n"+table+"<!-- end -->")
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := gocmp.Diff(want, string(data)); diff != "" {
-		t.Errorf("%s is stale (-want +got); `go generate ./lint/cases` writes it:\n%s", page, diff)
 	}
 }

@@ -56,10 +56,3 @@ func TestTheStateIsWhatTheMetricsSay(t *testing.T) {
 		t.Errorf("%q", r.Problems())
 	}
 }
-
-func TestAStateWithoutAnythingIsOne(t *testing.T) {
-	body, err := json.Marshal(FromMetrics("", nil))
-	if got, wrong := Decode(body); err != nil || wrong != nil || len(Replica{State: got}.Problems()) > 0 {
-		t.Errorf("%v %v %+v", err, wrong, got)
-	}
-}

@@ -64,7 +64,7 @@ HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 # On other versions: what is about the version itself, and, besides the installation that all tests
 # share, a pod that gets its sidecar, and an upgrade.
 SMOKE := ^(TestNoPodIsLostWhileVersionsChange|TestPillionIsCalledForWhoAsksAndForNobodyElse|TestExplainSaysHowAPodOfTheClusterStandsAndWhy|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
-HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestTheRollbackOfTheRunbookMakesAgainWhatIsGone|TestAnUpgradeThatDropsATemplateThatNamespacesNameIsRefusedAndChangesNothing|TestASuspensionByHandOutlivesAnUpgrade|TestACRDThatIsDeletedBeforeTheReleaseIsBroughtBackAndTheReleaseRemoved|TestAfterUninstallNothingBlocksAPodAndAReinstallWorks|TestAnotherFieldManagerMayAddToTheSelectors)$$
+HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestAnUpgradeThatDropsATemplateThatNamespacesNameIsRefusedAndChangesNothing|TestASuspensionByHandOutlivesAnUpgrade|TestACRDThatIsDeletedBeforeTheReleaseIsBroughtBackAndTheReleaseRemoved|TestAfterUninstallNothingBlocksAPodAndAReinstallWorks|TestAnotherFieldManagerMayAddToTheSelectors)$$
 NODE_TESTS := ^TestOnANode
 settings = $(subst $(subst ,, ),$(comma),$(1))
 comma := ,

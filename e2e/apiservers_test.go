@@ -1,22 +1,15 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -100,40 +93,6 @@ func (s *apiServer) injects(t *testing.T, namespace, name string) time.Duration 
 	})
 }
 
-// One of them may be the one that does not call Pillion. Each replica has a token of its own.
-func TestWithSeveralAPIServersTheProofsOfAReplicaAskAnyOfThem(t *testing.T) {
-	all := apiServers(t)
-	took := eventually(t, 4*soon, func() error {
-		asked := map[string]map[int]bool{}
-		for _, s := range all {
-			log, err := os.ReadFile(s.AuditLog)
-			if err != nil {
-				return err
-			}
-			for line := range bytes.Lines(log) {
-				var entry struct {
-					Verb      string
-					ObjectRef struct{ Resource, Namespace string }
-					User      struct{ Extra map[string][]string }
-				}
-				err := json.Unmarshal(line, &entry) // the last line may be half of one
-				if of := entry.ObjectRef; err != nil || entry.Verb != "create" || of.Resource != "pods" || of.Namespace != proofNamespace {
-					continue
-				}
-				token := fmt.Sprint(entry.User.Extra["authentication.kubernetes.io/credential-id"])
-				if asked[token] == nil {
-					asked[token] = map[int]bool{}
-				}
-				if asked[token][s.number] = true; len(asked[token]) > 1 {
-					return nil
-				}
-			}
-		}
-		return fmt.Errorf("each replica has asked one: %v", asked)
-	})
-	t.Attr("asked", took.String())
-}
-
 // What reaches one address goes on through the other API servers.
 func TestWithSeveralAPIServersOneMayBeAway(t *testing.T) {
 	all := apiServers(t)
@@ -172,27 +131,6 @@ func behind(t *testing.T, all []*apiServer) {
 	})
 }
 
-// loads begins a load through each API server of pods that get a sidecar of that name. Call the
-// result to end them: no pod may be refused or bare.
-func loads(t *testing.T, all []*apiServer, n *namespace, name string) (end func()) {
-	t.Helper()
-	var each []*podLoad
-	for _, s := range all {
-		s.injects(t, n.name, name)
-		each = append(each, underLoad(t, &namespace{name: n.name, client: s.client}, name))
-	}
-	return func() {
-		t.Helper()
-		for i, l := range each {
-			l.stop(t)
-			t.Attr(fmt.Sprintf("pods-through-API-server-%d", i+1), l.String())
-			if l.counts()[injected] < 10 {
-				t.Errorf("pods through API server %d: %s; want many", i+1, l)
-			}
-		}
-	}
-}
-
 // A namespace that an API server has not seen yet is read live by it.
 func TestWithSeveralAPIServersAPodOfANewNamespaceIsInjectedThroughEachAtOnce(t *testing.T) {
 	all := apiServers(t)
@@ -208,60 +146,6 @@ func TestWithSeveralAPIServersAPodOfANewNamespaceIsInjectedThroughEachAtOnce(t *
 	}
 }
 
-// The API server that took the annotation calls Pillion as soon as its own watch has brought the label, a
-// few milliseconds later. Whichever replica answers has its cache contradicted by the entry. The others
-// call it when they have seen the label.
-func TestWithSeveralAPIServersPodsOfAnAnnotatedNamespaceAreInjectedOnceTheAPIServerHasSeenIt(t *testing.T) {
-	all := apiServers(t)
-	n := newNamespace(t, nil, nil)
-	for _, s := range all {
-		eventually(t, soon, func() error {
-			_, err := s.create(t.Context(), n.name, newPod("web", nil), dryRun)
-			return err
-		})
-	}
-	behind(t, all)
-	patch := []byte(`{"metadata":{"annotations":{"pillion.dev/inject":"fluent-bit"}}}`)
-	_, err := all[0].client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, patch, metav1.PatchOptions{})
-	expectNoError(t, err)
-	began := time.Now()
-	seen := eventually(t, soon, func() error {
-		pod, err := all[0].create(t.Context(), n.name, newPod("web", nil), dryRun)
-		if err == nil && sidecar(pod, "fluent-bit") == nil {
-			err = fmt.Errorf("a pod has the containers %s", containerNames(pod))
-		}
-		return err
-	})
-	t.Attr("injected-through-API-server-1", fmt.Sprintf("after %s", seen))
-	var pods sync.WaitGroup
-	for range 20 { // on as many connections, to all replicas
-		pods.Go(func() {
-			if pod, err := all[0].create(t.Context(), n.name, newPod("web", nil), dryRun); err != nil || sidecar(pod, "fluent-bit") == nil {
-				t.Errorf("once the API server has seen the label, a pod has the containers %s (%v)", containerNames(pod), err)
-			}
-		})
-	}
-	for _, s := range all[1:] {
-		pods.Go(func() {
-			var last time.Duration
-			for time.Since(began) < late+2*time.Second {
-				asked := time.Since(began)
-				pod, err := s.create(t.Context(), n.name, newPod("web", nil), dryRun)
-				if err != nil {
-					t.Errorf("%s after the annotation: %v", asked, err)
-				} else if sidecar(pod, "fluent-bit") == nil {
-					last = asked
-				}
-			}
-			t.Attr(fmt.Sprintf("bare-through-API-server-%d", s.number), fmt.Sprintf("until %s; it is %s late", last, late))
-			if last > late+time.Second {
-				t.Errorf("pods through API server %d were bare until %s after the annotation, want about %s", s.number, last, late)
-			}
-		})
-	}
-	pods.Wait()
-}
-
 // An API server that hangs has old caches for a moment when it goes on.
 func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t *testing.T) {
 	all := apiServers(t)
@@ -275,7 +159,7 @@ func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t
 		// The sidecar changes meanwhile, and a namespace comes under the template.
 		m.spec = strings.ReplaceAll(m.spec, fmt.Sprint("NAME:", round+1), fmt.Sprint("NAME:", round+2))
 		must(t, m.yaml(), "kubectl", "apply", "-f", "-")
-		fresh, pod := all[0].newPlace(t, nil, map[string]string{"team": labelOf(t, n.name, "team")})
+		fresh, pod := all[0].newPlace(t, nil, map[string]string{"team": n.labels(t)["team"]})
 		for _, s := range []*apiServer{all[0], all[2]} {
 			// A replica that reads from the one that hangs knows the sidecar of before, refuses the pod, and
 			// the pod's controller tries again.
@@ -306,44 +190,4 @@ func TestWithSeveralAPIServersNoPodGetsPastARequiredTemplateThroughOneThatHung(t
 		}
 	}
 	eventually(t, soon, func() error { return proven("1") })
-}
-
-// labelOf is the value of a namespace's label.
-func labelOf(t *testing.T, namespace, key string) string {
-	t.Helper()
-	object, err := client.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
-	expectNoError(t, err)
-	return object.Labels[key]
-}
-
-// Certificates live for seconds, so that the test holds what a cluster meets in years.
-func TestWithSeveralAPIServersNoPodIsLostWhileCertificatesAreReplaced(t *testing.T) {
-	all := apiServers(t)
-	settings := func(args ...string) {
-		t.Helper()
-		must(t, "", "helm", append([]string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace}, args...)...)
-		ctx := context.Background()
-		err := shared.Scale(ctx, ground.Namespace, 0)
-		deleted := client.CoreV1().Secrets(ground.Namespace).Delete(ctx, caSecret, metav1.DeleteOptions{}) // its CA lives for a year
-		if err := errors.Join(err, deleted, shared.Scale(ctx, ground.Namespace, len(all))); err != nil {
-			t.Error(err)
-		}
-	}
-	settings(append(slices.Clone(installed), flags([]string{"shutdown.delaySeconds=0", "certs.caDuration=20s", "certs.leafDuration=6s", "certs.settle=1s"})...)...)
-	defer func() { settings(installed...) }()
-	r := &rotating{home: ground.Namespace, webhooks: ground.Release, server: ground.Release + "." + ground.Namespace + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
-	n := newNamespace(t, asking("fluent-bit"), enforced())
-	behind(t, all)
-	end := loads(t, all, n, "fluent-bit")
-	took := eventually(t, 2*soon, func() error {
-		if err := r.verified(t.Context()); err != nil {
-			return err
-		}
-		if len(r.cas) < 3 || len(r.leaves) < 9 {
-			return fmt.Errorf("%d certificates of %d CAs were served, want 9 of 3", len(r.leaves), len(r.cas))
-		}
-		return nil
-	})
-	t.Attr("certificates", fmt.Sprintf("%d of %d CAs in %s", len(r.leaves), len(r.cas), took))
-	end()
 }

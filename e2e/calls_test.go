@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/charts"
 )
@@ -57,17 +54,6 @@ func wantCalls(t *testing.T, n *namespace, pod *corev1.Pod, want int) *corev1.Po
 	return stored
 }
 
-// newReplica is a pod as the controller of ReplicaSets makes it.
-func newReplica() *corev1.Pod {
-	pod := newPod("", nil)
-	yes := true
-	pod.GenerateName, pod.Labels = "web-6d4cf56db6-", map[string]string{"app": "web", "pod-template-hash": "6d4cf56db6"}
-	pod.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-6d4cf56db6", UID: types.UID("0e1b2c3d-0000-4000-8000-000000000000"), Controller: &yes, BlockOwnerDeletion: &yes,
-	}}
-	return pod
-}
-
 // asksFor are the annotations of a namespace that asks for templates of the library, with
 // all that they have to be told.
 func asksFor(names ...string) map[string]string {
@@ -92,48 +78,12 @@ func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 	for title, names := range cases {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			stored := wantCalls(t, newNamespace(t, asksFor(names...), open()), newReplica(), 1)
+			stored := wantCalls(t, newNamespace(t, asksFor(names...), open()), newPod("web", nil), 1)
 			for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
 				if !mountsToken(c) {
 					t.Errorf("container %s does not mount the token, which the API server mounts into every container", c.Name)
 				}
 			}
 		})
-	}
-}
-
-// newTemplateFor applies a template that puts this into the spec of pods, besides a sidecar.
-// It returns a namespace that asks for it, prepared, in which no pod was created yet.
-func newTemplateFor(t *testing.T, spec string, prepare func(t *testing.T, n *namespace) error) (name string, n *namespace) {
-	t.Helper()
-	m := manifest{name: unique("side"), spec: "\ninject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:1', restartPolicy: Always}]" + spec + "}}"}
-	m.apply(t)
-	probed, n := newNamespace(t, asking(m.name), open()), newNamespace(t, asking(m.name), open())
-	for _, n := range []*namespace{probed, n} {
-		if err := prepare(t, n); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-	}
-	injects(t, probed, m.name)
-	return m.name, n
-}
-
-// What follows from the pod alone is there at once.
-func TestPillionIsCalledOnceForFieldsThatTheAPIServerCompletes(t *testing.T) {
-	t.Parallel()
-	name, n := newTemplateFor(t, `, containers: [{name: NAME-app, image: x, ports: [{containerPort: 9000}], resources: {limits: {cpu: 100m, memory: 64Mi}}, livenessProbe: {httpGet: {port: 9000}},
-		env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}], hostNetwork: true, resources: {limits: {cpu: 2}},
-		tolerations: [{$patch: replace}, {key: example.com/spot, operator: Exists}], imagePullSecrets: [{name: registry}], serviceAccountName: robot, automountServiceAccountToken: true,
-		volumes: [{name: config, configMap: {name: config}}, {name: host, hostPath: {path: /run}}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]`, func(t *testing.T, n *namespace) error {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "robots"}}}
-		_, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{})
-		return err
-	})
-	stored := wantCalls(t, n, newReplica(), 1)
-	if c := sidecar(stored, name+"-app"); c == nil || c.Ports[0].HostPort != 9000 || c.Resources.Requests.Cpu().String() != "100m" || !mountsToken(*c) {
-		t.Errorf("the sidecar is not complete:\n%s", pretty(c))
-	}
-	if got := len(stored.Spec.Tolerations); got != 3 {
-		t.Errorf("the pod has %d tolerations, want the template's one and the API server's two:\n%s", got, pretty(stored.Spec.Tolerations))
 	}
 }

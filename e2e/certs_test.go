@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -11,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,68 +19,24 @@ import (
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
-	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
-// Certificates by each provider, on a ground of their own: two API servers, three
-// replicas, and pods created all the time. Pillion's own on one API server are told in
+// Certificates by each provider, on a ground of their own: two API servers, of which one learns of changes late,
+// three replicas, and pods created all the time. Rotations on one API server and damages are told in
 // rotation_test.go, longer runs are `make rotate`. Most of its time is waiting for certificates to
 // end, so other tests run beside it.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	g := newCertsGround(t)
-	t.Run("self-signed: rotations cost no admission, damage heals within a second", g.testRotation)
 	t.Run("self-signed: a CA that leaked is gone after its Secret was deleted, under load", g.testLeaked)
 	t.Run("files: replaced under load", g.testFiles)
 	expectNoError(t, g.StartCertManager(t.Context()))
-	t.Run("cert-manager: cainjector publishes", g.testCainjector)
-	t.Run("cert-manager: Pillion publishes", g.testCertManagerPublishing)
+	t.Run("cert-manager: renewed under load", g.testCertManager)
 }
 
 // healBound is more than the second that is promised: the machine that runs the tests may
 // be busy with others.
 const healBound = 3 * time.Second
-
-func (g *certsGround) testRotation(t *testing.T) {
-	g.install(t, true, "certs.caDuration=10s", "certs.leafDuration=4s")
-	plan := rotation.Plan{CAs: 1, Leaves: 3, Starts: 1, Emptied: 1, Recreated: 1, Secrets: 2, Limit: time.Minute}
-	var said strings.Builder
-	result, err := rotation.Run(t.Context(), g.ControlPlane, plan, &said)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, &said)
-	}
-	if result.Failed != 0 || result.Uninjected != 0 || result.BrokenPlanned != 0 {
-		t.Errorf("%s, and %d of %d connections not verified; want none failed, uninjected or unverified\n%s", result, result.BrokenPlanned, result.Handshakes, &said)
-	}
-	if result.Tried < 100 || result.Signed < 2 || result.Leaves < 3 || len(result.Heal) != plan.Emptied+plan.Recreated+plan.Secrets {
-		t.Errorf("%s; %d CAs signed, %d leaves, %d damages: the plan was not carried out", result, result.Signed, result.Leaves, len(result.Heal))
-	}
-	// One for each that came to sign, one for each damage of the Secret, one that is staged.
-	if most := result.Signed + plan.Secrets + 1; result.CAs > most {
-		t.Errorf("%d CAs were made, want at most %d: replicas make them against each other", result.CAs, most)
-	}
-	if result.HealedWithin(0.99) > healBound {
-		t.Errorf("damage was healed after up to %s", result.HealedWithin(0.99))
-	}
-
-	// The old CAs are pruned once no leaf of theirs can be in use.
-	eventually(t, 30*time.Second, func() error {
-		bundle, err := g.bundle(t.Context())
-		if n := bytes.Count(bundle, []byte("BEGIN CERTIFICATE")); n > 3 {
-			err = fmt.Errorf("the bundle has %d CAs", n)
-		}
-		return err
-	})
-	used, refused := requests(t, g.AuditLog())
-	for _, right := range rare {
-		if !used[right] {
-			t.Errorf("Pillion has not used the right to %s", right)
-		}
-	}
-	if len(refused) > 0 {
-		t.Errorf("Pillion tries what it may not: %q", refused)
-	}
-}
 
 // An issuer signs for the tests of files.
 type issuer struct{ *ground.Authority }
@@ -97,13 +51,8 @@ func newIssuer(t *testing.T) issuer {
 // sign makes what a Secret of type kubernetes.io/tls holds, for Pillion's Service.
 func (i issuer) sign(t *testing.T) map[string][]byte {
 	t.Helper()
-	return i.signFor(t, "pillion."+ground.Namespace+".svc")
-}
-
-// signFor is sign for another name, of a server and of a client.
-func (i issuer) signFor(t *testing.T, name string) map[string][]byte {
-	t.Helper()
-	cert, key, err := i.Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}})
+	name := "pillion." + ground.Namespace + ".svc"
+	cert, key, err := i.Sign(x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	expectNoError(t, err)
 	return map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 }
@@ -229,7 +178,7 @@ func (g *certsGround) renewLeafAndCA(ctx context.Context) error {
 	return nil
 }
 
-func (g *certsGround) testCainjector(t *testing.T) {
+func (g *certsGround) testCertManager(t *testing.T) {
 	g.install(t, true, "certs.provider=cert-manager", "rbac.hardened=true")
 	g.under(t, g.renewLeafAndCA)
 	ca, err := g.current(t.Context(), servingSecret, "ca.crt")
@@ -245,37 +194,6 @@ func (g *certsGround) testCainjector(t *testing.T) {
 		}
 		return err
 	})
-}
-
-func (g *certsGround) testCertManagerPublishing(t *testing.T) {
-	for _, name := range []string{servingSecret, rootSecret} {
-		g.run(t, "kubectl", "-n", ground.Namespace, "delete", "secret", name, "--ignore-not-found")
-	}
-	// The garbage collector looks for new custom resources every 30 seconds. Until it has
-	// found cert-manager's, the requests of Certificates that are gone bar those of new ones.
-	g.run(t, "kubectl", "-n", ground.Namespace, "delete", "certificaterequests.cert-manager.io", "--all")
-	g.install(t, true, "certs.provider=cert-manager", "certs.certManager.publish=true")
-	before, err := g.current(t.Context(), servingSecret, "ca.crt")
-	expectNoError(t, err)
-	g.under(t, g.renewLeafAndCA)
-	after, err := g.current(t.Context(), servingSecret, "ca.crt")
-	expectNoError(t, err)
-	if before.PublicKey.(*ecdsa.PublicKey).Equal(after.PublicKey) {
-		t.Error("the CA was renewed with the same key")
-	}
-	want := append(certificatePEM(after), certificatePEM(before)...)
-	check := func() error {
-		bundle, err := g.bundle(t.Context())
-		if err == nil && !bytes.Equal(bundle, want) {
-			err = fmt.Errorf("the bundle is\n%s\nwant the new CA beside the old one\n%s", bundle, want)
-		}
-		return err
-	}
-	eventually(t, soon, check)
-	expectNoError(t, publish(t.Context(), g.client, configuration, nil))
-	if took := eventually(t, soon, check); took > healBound {
-		t.Errorf("an emptied caBundle was healed after %s", took)
-	}
 }
 
 func certificatePEM(cert *x509.Certificate) []byte {

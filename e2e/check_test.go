@@ -11,9 +11,7 @@ import (
 	"testing"
 	"time"
 
-	registrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -120,70 +118,37 @@ func does(t *testing.T, command string) {
 	}
 }
 
-// Each damage is found by its check, and its remedy mends it. Damages of the release itself are in
-// remedies_test.go.
+// What teams do to their namespaces is found, and the remedies mend it. Damages of the release are in remedies_test.go.
 func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 	soundly(t)
-	own := func(annotations, labels map[string]string) func(t *testing.T) string {
-		return func(t *testing.T) string { return newNamespace(t, annotations, labels).name }
-	}
-	// Damages of one round are done together, and each is found by itself.
-	for round, damages := range map[string][]struct {
-		// do returns what the finding names.
-		do            func(t *testing.T) string
-		check, result string
-		// remedy is what the command that is run begins with.
-		remedy string
+	must(t, "", "kubectl", "annotate", "namespace", "kube-node-lease", injectAnnotation+"=fluent-bit")
+	label := func(value string) map[string]string { return map[string]string{injectionLabel: value} }
+	damages := []struct {
+		namespace             string
+		check, result, remedy string // what the remedy begins with
 	}{
-		"what teams do": {
-			{own(asking("fluentbit"), nil), "template-names", "failed", "kubectl annotate namespace"},
-			{own(asking("+fluent-bit"), nil), "template-names", "failed", "kubectl annotate namespace"},
-			{own(asking("fluent-bit"), map[string]string{injectionLabel: "disabled"}), "labels", "warning", "kubectl label namespace"},
-			{own(nil, map[string]string{injectionLabel: "true"}), "labels", "warning", "kubectl label namespace"},
-			{func(t *testing.T) string {
-				must(t, "", "kubectl", "annotate", "namespace", "kube-node-lease", injectAnnotation+"=fluent-bit")
-				return "kube-node-lease"
-			}, "labels", "warning", "kubectl annotate namespace"},
-		},
-		"the label alone": {
-			{own(nil, map[string]string{injectionLabel: "enabled"}), "labels", "warning", "kubectl annotate namespace"},
-		},
-		"a copy of a configuration": {
-			{func(t *testing.T) string {
-				all, ctx := client.AdmissionregistrationV1().MutatingWebhookConfigurations(), t.Context()
-				c, err := all.Get(ctx, configuration, metav1.GetOptions{})
-				expectNoError(t, err)
-				copied := &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: unique("copy")}, Webhooks: c.Webhooks}
-				if _, err := all.Create(ctx, copied, metav1.CreateOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				return copied.Name + " is not part of the chart, and its entry"
-			}, "registration", "failed", "kubectl delete mutatingwebhookconfiguration/copy-"},
-		},
-	} {
-		t.Run(round, func(t *testing.T) {
-			about := make([]string, len(damages))
-			for i, d := range damages {
-				about[i] = d.do(t)
+		{newNamespace(t, asking("fluentbit"), nil).name, "template-names", "failed", "kubectl annotate namespace"},
+		{newNamespace(t, asking("+fluent-bit"), nil).name, "template-names", "failed", "kubectl annotate namespace"},
+		{newNamespace(t, asking("fluent-bit"), label("disabled")).name, "labels", "warning", "kubectl label namespace"},
+		{newNamespace(t, nil, label("true")).name, "labels", "warning", "kubectl label namespace"},
+		{newNamespace(t, nil, label("enabled")).name, "labels", "warning", "kubectl annotate namespace"},
+		{"kube-node-lease", "labels", "warning", "kubectl annotate namespace"},
+	}
+	remedies := map[string]bool{}
+	eventually(t, soon, func() error {
+		clear(remedies)
+		c := checking(t)
+		for _, d := range damages {
+			_, found := c.find(d.check, d.namespace)
+			if len(found) != 1 || found[0].Result != d.result || !strings.HasPrefix(found[0].Remedy, d.remedy) || c.Sound {
+				return fmt.Errorf("%s finds %v about %s, want it %s, with %s; sound %v", d.check, found, d.namespace, d.result, d.remedy, c.Sound)
 			}
-			remedies := map[string]bool{}
-			eventually(t, soon, func() error {
-				clear(remedies)
-				c := checking(t)
-				for i, d := range damages {
-					result, found := c.find(d.check, about[i])
-					if severe := result == d.result || result == "failed"; !severe || len(found) != 1 || found[0].Result != d.result || !strings.HasPrefix(found[0].Remedy, d.remedy) || c.Sound && d.result == "failed" {
-						return fmt.Errorf("%s is %s, want %s about %s: %v; sound %v", d.check, result, d.result, about[i], found, c.Sound)
-					}
-					remedies[found[0].Remedy] = true
-				}
-				return nil
-			})
-			for command := range remedies {
-				mends(t, []string{command}, "TEMPLATE", "fluent-bit")
-			}
-			soundly(t)
-		})
+			remedies[found[0].Remedy] = true
+		}
+		return nil
+	})
+	for command := range remedies {
+		mends(t, []string{command}, "TEMPLATE", "fluent-bit")
 	}
 	soundly(t)
 }

@@ -2,7 +2,7 @@
 // kube-apiserver, on a ground that package ground starts.
 //
 // In: bin/pillion and bin/pillion-webhook (`make build`) and the chart; for two tests, dist (`make release`). All tests of this package share one
-// ground. Fifteen files are stories (STORIES in the Makefile), which `make test` tells; the rest is
+// ground. Fourteen files are stories (STORIES in the Makefile), which `make test` tells; the rest is
 // `make verify`'s. Those that take Pillion away from the others do not run in
 // parallel, so that they are over before the rest begins.
 package e2e

@@ -3,8 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,31 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// flood has a tenant write a namespace by four clients without a pause, until the returned function
-// is called, which returns how many writes there were.
-func (n *namespace) flood(t *testing.T, patch string) (stop func() int64) {
+// flood has a tenant write a namespace by four clients without a pause.
+func (n *namespace) flood(t *testing.T, patch string) *podLoad {
+	t.Helper()
 	tenant := asTenant(t, n)
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	var writes atomic.Int64
-	for client := range 4 {
-		group.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				_, err := tenant.CoreV1().Namespaces().Patch(ctx, n.name, types.MergePatchType, fmt.Appendf(nil, patch, fmt.Sprint(client, "-", i)), metav1.PatchOptions{FieldManager: "x"})
-				if err == nil {
-					writes.Add(1)
-				} else if ctx.Err() == nil && !apierrors.IsConflict(err) {
-					t.Errorf("the tenant's write: %v", err)
-					return
-				}
-			}
-		})
-	}
-	return func() int64 {
-		cancel()
-		group.Wait()
-		return writes.Load()
-	}
+	return newLoad(t, 4, 0, func(ctx context.Context, value string) (outcome string, err error) {
+		_, err = tenant.CoreV1().Namespaces().Patch(ctx, n.name, types.MergePatchType, fmt.Appendf(nil, patch, value), metav1.PatchOptions{FieldManager: "x"})
+		switch {
+		case apierrors.IsConflict(err):
+			return "conflicts", nil
+		case err != nil:
+			return refused, err
+		}
+		return "writes", nil
+	})
 }
 
 // Pillion's writes are for the version of a namespace that it knows. Somebody who makes a new one
@@ -53,7 +40,7 @@ func TestATenantWhoWritesItsNamespaceAllTheTimeKeepsNoLabelAway(t *testing.T) {
 		"an annotation, and no managed fields": `{"metadata":{"managedFields":[{}],"annotations":{"flip":"%s"}}}`,
 	} {
 		asks, late := newNamespace(t, nil, nil), newNamespace(t, nil, map[string]string{"team": team + "-late"})
-		stopAsks, stopLate := asks.flood(t, patch), late.flood(t, patch)
+		floods := []*podLoad{asks.flood(t, patch), late.flood(t, patch)}
 		asks.mustPatch(t, asksNow)
 		lateTemplate := requiredFor(team+"-late", sidecarSpec)
 		lateTemplate.apply(t)
@@ -64,7 +51,13 @@ func TestATenantWhoWritesItsNamespaceAllTheTimeKeepsNoLabelAway(t *testing.T) {
 			}
 			return late.hasInjection(t, "enforced")
 		})
-		t.Logf("%s: enforced after %v with %d writes, required after %v with %d", what, took, stopAsks(), tookLate, stopLate())
+		t.Logf("%s: enforced after %v, required after %v", what, took, tookLate)
+		for _, flood := range floods {
+			flood.end()
+			if c := flood.counts(); c["writes"] == 0 || c[refused] > 0 {
+				t.Errorf("the tenant's writes: %s", flood)
+			}
+		}
 	}
 }
 

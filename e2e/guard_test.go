@@ -65,24 +65,6 @@ func TestTheSchemaCatchesMistakesWithoutTheGuard(t *testing.T) {
 	}
 }
 
-func TestATemplateThatANamespaceNamesIsDeletedOnlyWhenAnnotated(t *testing.T) {
-	t.Parallel()
-	m := served(t, sidecarSpec)
-	n := newNamespace(t, asking(m.name), nil)
-	eventually(t, soon, func() error {
-		_, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name, "--dry-run=server")
-		if err == nil || !strings.Contains(stderr, n.name) || !strings.Contains(stderr, "(TemplateInUse)") {
-			return fmt.Errorf("the deletion: %v\n%s", err, stderr)
-		}
-		return nil
-	})
-	if _, _, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name); err == nil {
-		t.Fatal("it is deleted while a namespace names it")
-	}
-	must(t, "", "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
-	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
-}
-
 func TestTheStatusTellsWhetherATemplateIsInForce(t *testing.T) {
 	t.Parallel()
 	m := served(t, sidecarSpec)

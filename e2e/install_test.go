@@ -9,21 +9,29 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
+// uninstalled removes the release that all tests share, if it is there.
+func uninstalled(ctx context.Context) error {
+	_, err := ground.Run(ctx, shared, "helm", "uninstall", ground.Release, "-n", ground.Namespace, "--ignore-not-found")
+	return errors.Join(err, shared.Rollout(ctx, ground.Namespace))
+}
+
+// reinstalledAtTheEnd brings the release back when the test ends.
+func reinstalledAtTheEnd(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := errors.Join(uninstalled(ctx), ground.Install(ctx, shared, checkout, installed...)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // instead takes the release that all tests share away, and brings it back when the test ends. Meanwhile the test
 // installs Pillion otherwise. Such a test is not parallel.
 func instead(t *testing.T, args ...string) {
 	t.Helper()
-	uninstall := func() error {
-		ctx := context.Background()
-		_, err := ground.Run(ctx, shared, "helm", "uninstall", ground.Release, "-n", ground.Namespace, "--ignore-not-found")
-		return errors.Join(err, shared.Rollout(ctx, ground.Namespace))
-	}
-	expectNoError(t, uninstall())
-	t.Cleanup(func() {
-		if err := errors.Join(uninstall(), ground.Install(context.Background(), shared, checkout, installed...)); err != nil {
-			t.Error(err)
-		}
-	})
+	expectNoError(t, uninstalled(t.Context()))
+	reinstalledAtTheEnd(t)
 	if len(args) > 0 {
 		must(t, "", "helm", append([]string{"install", ground.Release, checkout.Chart(), "-n", ground.Namespace}, args...)...)
 	}

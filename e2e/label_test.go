@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,40 +37,6 @@ func (n *namespace) hasLabel(t *testing.T, want bool) error {
 // requiredFor is a template of that spec that is required in the namespaces of a team.
 func requiredFor(team, spec string) manifest {
 	return manifest{name: unique("audit"), spec: fmt.Sprintf("\nrequired: true\nmatch: {namespaceSelector: {matchLabels: {team: %s}}}", team) + spec}
-}
-
-// reviews counts the reviews of pods in a namespace that a webhook of Pillion's answered, but
-// those of dry runs. It waits until there are at least so many: the log has them soon after
-// the answer.
-func (n *namespace) reviews(t *testing.T, webhook string, least int) (count int) {
-	t.Helper()
-	eventually(t, soon, func() error {
-		if count = n.logged(t, webhook); count < least {
-			return fmt.Errorf("%s: %d reviews of %s, want %d", n.name, count, webhook, least)
-		}
-		return nil
-	})
-	return count
-}
-
-func (n *namespace) logged(t *testing.T, webhook string) int {
-	t.Helper()
-	count := 0
-	for _, replica := range shared.Replicas(ground.Namespace) {
-		log, err := os.ReadFile(replica.Log)
-		expectNoError(t, err)
-		for line := range bytes.Lines(log) {
-			line = line[max(bytes.IndexByte(line, '{'), 0):] // on a node, the kubelet puts the time in front
-			var e struct {
-				Webhook, Namespace, Msg string
-				DryRun                  bool
-			}
-			if bytes.Contains(line, []byte(n.name)) && json.Unmarshal(line, &e) == nil && e.Msg == "answered a review" && e.Webhook == webhook && e.Namespace == n.name && !e.DryRun {
-				count++
-			}
-		}
-	}
-	return count
 }
 
 // asTenant is a client of a user who may write that namespace and its pods.
@@ -236,7 +199,13 @@ func TestPillionIsCalledForWhoAsksAndForNobodyElse(t *testing.T) {
 		n := newNamespace(t, c.namespace, c.labels)
 		if c.labels == nil && c.want > 0 && c.pod == nil {
 			eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
-			time.Sleep(200 * time.Millisecond) // until the API server knows it: a pod in between may meet both entries
+			eventually(t, soon, func() error { // the API server knows it: a pod in between may meet both entries
+				_, err := n.preview(t, newPod("refused", map[string]string{name + ".pillion.dev/log-level": "loud"}))
+				if err == nil || !strings.Contains(err.Error(), `"enforced.pillion.dev"`) {
+					return fmt.Errorf("a pod with a wrong parameter: %v, want it refused by the entry enforced.pillion.dev", err)
+				}
+				return nil
+			})
 		}
 		pod := wantCalls(t, n, newPod("web", c.pod), c.want)
 		if sidecar(pod, name) == nil != (c.want == 0) {
@@ -288,9 +257,8 @@ func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T
 func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 	t.Parallel()
 	strict, asks, quiet := newNamespace(t, asking("fluent-bit"), enforced()), newNamespace(t, asking("fluent-bit"), open()), newNamespace(t, nil, nil)
-	owned := newNamespace(t, asking("fluent-bit"), nil)
 	tenants := map[*namespace]kubernetes.Interface{}
-	for _, n := range []*namespace{strict, asks, quiet, owned} {
+	for _, n := range []*namespace{strict, asks, quiet} {
 		tenants[n] = asTenant(t, n)
 	}
 	for _, c := range []struct {
@@ -323,10 +291,25 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 			t.Errorf("%s: the label was %q and is %q", c.what, before, after)
 		}
 	}
+	// The right, for one namespace.
+	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-injection", "--group=system:authenticated")
+	eventually(t, soon, func() error {
+		_, err := strict.patch(t, tenants[strict], setInjection("disabled"))
+		return err
+	})
+	if _, err := quiet.patch(t, tenants[quiet], setInjection("disabled")); !apierrors.IsForbidden(err) {
+		t.Errorf("with the right in another namespace: %v", err)
+	}
+}
+
+func TestATenantCannotTakeOverTheLabelThatPillionSet(t *testing.T) {
+	t.Parallel()
+	owned := newNamespace(t, asking("fluent-bit"), nil)
+	tenant := asTenant(t, owned)
 	// Who applies the value that Pillion set would own it, and nothing would ever be enforced.
 	eventually(t, soon, func() error { return owned.hasInjection(t, "enforced") })
 	for _, force := range []bool{false, true} {
-		_, err := tenants[owned].CoreV1().Namespaces().Patch(t.Context(), owned.name, types.ApplyPatchType,
+		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), owned.name, types.ApplyPatchType,
 			[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+owned.name+`","labels":{"`+injectionLabel+`":"enforced"}}}`),
 			metav1.PatchOptions{FieldManager: "gitops", Force: &force})
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection") {
@@ -339,7 +322,7 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 		object := owned.object(t)
 		delete(object.Labels, injectionLabel)
 		object.ManagedFields = nil
-		got, err := tenants[owned].CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
+		got, err := tenant.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
 		if err != nil || got.Labels[injectionLabel] != "enforced" {
 			t.Errorf("replaced without the label that Pillion enforced, the namespace has %v (%v)", got.Labels, err)
 		}
@@ -348,15 +331,6 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 	byHand := newNamespace(t, asking("fluent-bit"), enforced())
 	if got := byHand.mustPatch(t, setInjection("")); got != "enabled" {
 		t.Errorf("a hand enforced the namespace and takes that off: %q", got)
-	}
-	// The right, for one namespace.
-	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-injection", "--group=system:authenticated")
-	eventually(t, soon, func() error {
-		_, err := strict.patch(t, tenants[strict], setInjection("disabled"))
-		return err
-	})
-	if _, err := quiet.patch(t, tenants[quiet], setInjection("disabled")); !apierrors.IsForbidden(err) {
-		t.Errorf("with the right in another namespace: %v", err)
 	}
 }
 
@@ -379,6 +353,10 @@ func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testin
 	if err == nil || !strings.Contains(err.Error(), "enforced.pillion.dev") {
 		t.Errorf("in an enforced namespace, without Pillion: %v, want an error that names the webhook", err)
 	}
+	// While Pillion cannot write its label, a hand can.
+	unlabelled := newNamespace(t, asking("fluent-bit"), nil)
+	expectNoError(t, unlabelled.hasInjection(t, ""))
+	does(t, "kubectl label namespace "+unlabelled.name+" pillion.dev/injection=enabled")
 	for _, name := range []string{"kube-system", ground.Namespace} {
 		n := &namespace{name: name, client: client}
 		if _, err := n.preview(t, newPod("system", nil)); err != nil {
@@ -388,5 +366,6 @@ func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testin
 
 	scale(t, 1)
 	injects(t, plain, "fluent-bit")
+	injects(t, unlabelled, "fluent-bit")
 	strict.mustCreate(t, newPod("closed", nil))
 }

@@ -96,6 +96,7 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 	}
 }
 
+// The upgrade is the runbook's command: it changes the values that it sets, and no other.
 func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T) {
 	settings := func() string {
 		c, err := client.CoreV1().ConfigMaps(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
@@ -105,29 +106,18 @@ func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T
 	n := newNamespace(t, asking("extra"), enforced())
 	extra := inFile(t, "extra.yaml", manifest{name: "extra", spec: "\ninject: {metadata: {labels: {example.com/extra: \"1\"}}}"}.yaml())
 	before := settings()
-	must(t, "", "helm", append(upgradeOf(installed...), "--set-file", "templates.extra="+extra, "--set", "log.level=debug")...)
+	does(t, upgrade+" --set replicas=3 --set coverage.every=0s --set-file templates.extra="+extra)
 	rolledOut(t, ground.Namespace)
-	if got := settings(); !strings.Contains(got, "logLevel: debug") {
-		t.Errorf("after the upgrade Pillion's settings are %s", got)
+	replicas := must(t, "", "kubectl", "-n", ground.Namespace, "get", "deployment", "pillion", "-o", "jsonpath={.spec.replicas}")
+	if got := settings(); !strings.Contains(got, "countEvery: 0s") || replicas != "3" {
+		t.Errorf("after the upgrade the Deployment wants %s replicas, and Pillion's settings are %s", replicas, got)
 	}
 	n.previews(t, soon, newPod("probe", nil), func(pod *corev1.Pod) bool { return pod.Labels["example.com/extra"] == "1" })
-	shown := func(want bool) {
-		t.Helper()
-		eventually(t, soon, func() error {
-			out, _, err := run(t, "", "kubectl", "get", "sct", "extra", "--no-headers")
-			if (err == nil) != want || want && !strings.Contains(out, "True") {
-				return fmt.Errorf("kubectl get sct extra: %v %q; want it there: %t", err, out, want)
-			}
-			return nil
-		})
-	}
-	shown(true)
 
 	// The guard refuses the deletion of a template that a namespace names: see dropped_test.go.
 	must(t, "", "kubectl", "annotate", "namespace", n.name, injectAnnotation+"-")
 	must(t, "", "helm", "rollback", ground.Release, "-n", ground.Namespace)
 	rolledOut(t, ground.Namespace)
-	shown(false)
 	if got := settings(); got != before {
 		t.Errorf("after the rollback Pillion's settings are\n%s\nwant\n%s", got, before)
 	}
@@ -223,76 +213,100 @@ func TestAfterABrokenOffUninstallARestartHasLabelsSetAgain(t *testing.T) {
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
 }
 
+// The commands by which docs/how-to/switch-off.md switches everything off and on again.
+const (
+	off = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration pillion"
+	on  = rollback
+)
+
+// A loaded namespace has pods created all the time.
+type loaded struct {
+	*namespace
+	*podLoad
+}
+
+// loadedByRequired is one whose pods have to have the sidecar of a required template.
+func loadedByRequired(t *testing.T) (manifest, loaded) {
+	t.Helper()
+	m, n := newRequired(t, nil)
+	eventually(t, soon, func() error { return errors.Join(n.hasInjection(t, "enforced"), n.hasLabel(t, true)) })
+	l := loaded{n, underLoad(t, n, m.name)}
+	l.becomes(t, injected)
+	return m, l
+}
+
 // Each command by which docs/how-to/switch-off.md and docs/troubleshoot/runbook.md let pods through, with a required
-// template, and while pods are created all the time. The commands are those of the pages.
-func TestEachEmergencyCommandLetsPodsThroughUnderLoad(t *testing.T) {
+// template, and while pods are created all the time.
+func TestEachCommandThatSwitchesPillionOffLetsPodsThroughUnderLoad(t *testing.T) {
 	backToOne(t)
-	const (
-		off   = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration pillion"
-		on    = rollback
-		apart = "kubectl label namespace shop pillion.dev/injection=disabled --overwrite"
-		back  = "kubectl label namespace shop pillion.dev/injection-"
-	)
-	strict := newNamespace(t, asking("fluent-bit"), enforced())
-	injects(t, strict, "fluent-bit")
-	m, required := newRequired(t, nil)
-	eventually(t, soon, func() error { return errors.Join(required.hasInjection(t, "enforced"), required.hasLabel(t, true)) })
-	loads := map[*namespace]*podLoad{strict: underLoad(t, strict, "fluent-bit"), required: underLoad(t, required, m.name)}
-	// becomes waits until pods of the namespaces become nothing else any more, and says how soon.
-	becomes := func(what string, want string, among ...*namespace) {
+	n := newNamespace(t, asking("fluent-bit"), enforced())
+	injects(t, n, "fluent-bit")
+	strict := loaded{n, underLoad(t, n, "fluent-bit")}
+	_, required := loadedByRequired(t)
+	become := func(want string) {
 		t.Helper()
-		for _, n := range among {
-			loads[n].becomes(t, want)
-		}
+		strict.becomes(t, want)
+		required.becomes(t, want)
 	}
-	both := []*namespace{strict, required}
-	becomes("before", injected, both...)
+	become(injected)
 
 	kill(t)
-	becomes("Pillion is killed", refused, both...)
-	does(t, strings.ReplaceAll(apart, "shop", required.name))
-	becomes("one namespace off", bare, required)
-	becomes("the other", refused, strict)
+	become(refused)
+	does(t, "kubectl label namespace "+required.name+" pillion.dev/injection=disabled --overwrite")
+	required.becomes(t, bare)
+	strict.becomes(t, refused)
 	does(t, off)
-	becomes("everything off", bare, both...)
+	become(bare)
 	does(t, on)
 	scale(t, 1)
-	does(t, strings.ReplaceAll(back, "shop", required.name))
-	becomes("on again", injected, both...)
+	does(t, "kubectl label namespace "+required.name+" pillion.dev/injection-")
+	become(injected)
 
 	// Pillion may answer, and be wrong.
-	for _, l := range loads {
-		l.take()
-	}
+	strict.take()
+	required.take()
 	does(t, off)
-	becomes("everything off, while Pillion answers", bare, both...)
-	for n, l := range loads {
+	become(bare)
+	for _, l := range []loaded{strict, required} {
 		if c := l.counts(); c[refused] > 0 {
-			t.Errorf("while Pillion answers, switching it off refuses pods of %s: %s", n.name, l)
+			t.Errorf("while Pillion answers, switching it off refuses pods of %s: %s", l.name, l.podLoad)
 		}
 	}
 	does(t, on)
-	becomes("on again", injected, both...)
+	become(injected)
+	eventually(t, soon, func() error { return proven("1") })
+}
 
-	// A template that does not fit its pods, and a policy that stays behind.
-	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"validations":[{"name":"never","expression":"false","message":"no pod fits"}]}}`)
-	becomes("the template refuses its pods", refused, required)
+// The same for a template that does not fit its pods, and for a policy that stays behind.
+func TestEachCommandThatSwitchesARequiredTemplateOffLetsItsPodsThroughUnderLoad(t *testing.T) {
+	m, required := loadedByRequired(t)
+	validations := func(value string) {
+		must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"validations":`+value+`}}`)
+	}
 	suspend := "kubectl patch sidecartemplate " + m.name + ` --type=merge -p '{"spec":{"suspend":%t}}'`
+	validations(`[{"name":"never","expression":"false","message":"no pod fits"}]`)
+	required.becomes(t, refused)
 	does(t, fmt.Sprintf(suspend, true))
-	becomes("the template off", bare, required)
-	must(t, "", "kubectl", "patch", "sidecartemplate", m.name, "--type=merge", "-p", `{"spec":{"validations":null}}`)
+	required.becomes(t, bare)
+	validations("null")
 	does(t, fmt.Sprintf(suspend, false))
-	becomes("the template on", injected, required)
+	required.becomes(t, injected)
+
 	does(t, "pillion policy "+m.name+" --cluster | kubectl apply -f -")
-	policy := "required-" + m.name + ".pillion.dev"
 	t.Cleanup(func() {
-		remove(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", policy, "--ignore-not-found")
+		remove(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+m.name+".pillion.dev", "--ignore-not-found")
 	})
 	does(t, off)
-	becomes("the policy holds", refused, required)
+	required.becomes(t, refused)
 	does(t, "kubectl delete validatingadmissionpolicybinding -l pillion.dev/required-template")
-	becomes("the policy off", bare, required)
+	required.becomes(t, bare)
 	does(t, on)
-	becomes("on again", injected, both...)
+	required.becomes(t, injected)
 	eventually(t, soon, func() error { return proven("1") })
+	// What the page and NOTES.txt name for policies that stay after the release.
+	const kinds = "validatingadmissionpolicybinding,validatingadmissionpolicy"
+	does(t, "kubectl delete "+kinds+" -l pillion.dev/required-template")
+	if left := must(t, "", "kubectl", "get", kinds, "-l", "pillion.dev/required-template", "-o", "name"); left != "" {
+		t.Errorf("there still is %s", left)
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,27 +35,6 @@ func promtool(t *testing.T, input string, args ...string) (string, error) {
 		err = fmt.Errorf("promtool %s: %w\n%s%s", strings.Join(args, " "), err, &out, &said)
 	}
 	return out.String() + said.String(), err
-}
-
-// scrape is what a replica says at /metrics.
-func scrape(t *testing.T, r ground.Replica) string {
-	t.Helper()
-	status, text, err := asked(r, "/metrics")
-	if err != nil || status != http.StatusOK {
-		t.Fatalf("HTTP %d, %v", status, err)
-	}
-	return text
-}
-
-func TestPromtoolFindsNothingWrongInAScrape(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, map[string]string{injectAnnotation: "fluent-bit"}, nil)
-	n.mustCreate(t, newPod("web", nil))
-	for _, r := range shared.Replicas(ground.Namespace) {
-		if said, err := promtool(t, scrape(t, r), "check", "metrics"); err != nil || said != "" {
-			t.Errorf("%v %s", err, said)
-		}
-	}
 }
 
 // Each alert fires where it should, and not where it should not, and links its section of the runbook.

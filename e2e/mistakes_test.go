@@ -11,16 +11,14 @@ import (
 // A mistake is one that a team makes in a manifest. Its fields are lines of YAML, as the page
 // shows them.
 type mistake struct {
-	title     string
-	templates []manifest        // which it is about, besides those of the library
-	namespace map[string]string // annotations; nil: it asks for fluent-bit
-	labels    map[string]string // of the namespace
-	object    string            // annotations of the Deployment
-	pod       string            // annotations of its pod template
-	spec      string            // fields of the pod's spec
-	refused   bool              // no pod comes of it
-	// told are the reasons of events that the team has to see.
-	told []string
+	Title     string
+	Namespace map[string]string // annotations; nil: it asks for fluent-bit
+	Labels    map[string]string // of the namespace
+	Object    string            // annotations of the Deployment
+	Pod       string            // annotations of its pod template
+	Spec      string            // fields of the pod's spec
+	Refused   bool              // no pod comes of it
+	Told      []string          // the reasons of events that the team has to see
 }
 
 // text is the manifest, in web.yaml.
@@ -35,9 +33,9 @@ func (m mistake) text() string {
 		}
 		return text
 	}
-	return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n" + part(m.object, "  annotations:\n", "    ") +
+	return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n" + part(m.Object, "  annotations:\n", "    ") +
 		"spec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata:\n      labels: {app: web}\n" +
-		part(m.pod, "      annotations:\n", "        ") + "    spec:\n" + part(m.spec, "", "      ") +
+		part(m.Pod, "      annotations:\n", "        ") + "    spec:\n" + part(m.Spec, "", "      ") +
 		"      containers:\n      - name: web\n        image: nginx:1.29\n"
 }
 
@@ -47,7 +45,7 @@ const lookAt = `kubectl describe deployment web | sed -n '/^Events/,$p'`
 // A team makes a mistake, looks with kubectl alone, and sees what the page shows.
 func TestAMistakeIsToldByKubectl(t *testing.T) {
 	t.Parallel()
-	m := mistake{title: "wrong value", pod: "fluent-bit.pillion.dev/log-level: loud", refused: true, told: []string{"BadParameter"}}
+	m := mistake{Title: "wrong value", Pod: "fluent-bit.pillion.dev/log-level: loud", Refused: true, Told: []string{"BadParameter"}}
 	var at *team
 	var applied string
 	// On a busy machine a preview may take longer than API servers wait for one.
@@ -59,7 +57,7 @@ func TestAMistakeIsToldByKubectl(t *testing.T) {
 		}
 	}
 	at.settle(t, m)
-	recorded(t, "troubleshoot/README.md", m.title, func(string) string { return applied + at.seen(t, lookAt) })
+	recorded(t, "troubleshoot/README.md", m.Title, func(string) string { return applied + at.seen(t, lookAt) })
 }
 
 // settle waits until the workload has its pod, or events say why not.
@@ -78,10 +76,10 @@ func (at *team) settle(t *testing.T, m mistake) {
 		for _, e := range events.Items {
 			seen[e.Reason] = true
 		}
-		if m.refused != seen["FailedCreate"] || m.refused == (len(pods.Items) > 0) {
-			return fmt.Errorf("refused: want %t, but there are %d pods and events %v", m.refused, len(pods.Items), seen)
+		if m.Refused != seen["FailedCreate"] || m.Refused == (len(pods.Items) > 0) {
+			return fmt.Errorf("refused: want %t, but there are %d pods and events %v", m.Refused, len(pods.Items), seen)
 		}
-		for _, code := range m.told {
+		for _, code := range m.Told {
 			if !seen[code] {
 				return fmt.Errorf("no event %s, but %v", code, seen)
 			}

@@ -1,21 +1,12 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/charts"
@@ -124,95 +115,33 @@ func TestOnANodeASidecarReadsItsRenderedFile(t *testing.T) {
 	}
 }
 
-func TestOnANodeThePodsOfEveryWorkloadRunWithTheirSidecar(t *testing.T) {
+func TestOnANodeThePodsOfWorkloadsRunWithTheirSidecarAndJobsEnd(t *testing.T) {
 	t.Parallel()
-	const template = `{metadata: {labels: {app: web}}, spec: {%s containers: [{name: app, image: "` + standInImage + `"%s}]}}`
-	serving := fmt.Sprintf(template, "", "")
-	ending := fmt.Sprintf(template, "restartPolicy: Never,", `, args: [get, "http://127.0.0.1:2020/"]`)
-	tests := []struct {
-		kind     string
-		manifest string
-		command  []string // of kubectl
-		pods     int
-		want     func(*corev1.Pod) error
+	for kind, c := range map[string]struct {
+		container string
+		command   []string // of kubectl
+		want      func(*corev1.Pod) error
 	}{
-		{
-			kind:     "Deployment",
-			manifest: "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 2, selector: {matchLabels: {app: web}}, template: " + serving + "}",
-			command:  []string{"rollout", "status", "deployment/web", "--timeout=90s"},
-			pods:     2, want: ready,
-		},
-		{
-			kind:     "DaemonSet",
-			manifest: "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: web}\nspec: {selector: {matchLabels: {app: web}}, template: " + serving + "}",
-			command:  []string{"rollout", "status", "daemonset/web", "--timeout=90s"},
-			pods:     1, want: ready,
-		},
-		{
-			kind:     "Job",
-			manifest: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: web}\nspec: {completions: 2, parallelism: 2, template: " + ending + "}",
-			command:  []string{"wait", "--for=condition=Complete", "job/web", "--timeout=90s"},
-			pods:     2, want: phase(corev1.PodSucceeded),
-		},
-	}
-	for _, test := range tests {
-		t.Run(test.kind, func(t *testing.T) {
+		"Deployment": {"", []string{"rollout", "status", "deployment/web", "--timeout=90s"}, ready},
+		"DaemonSet":  {"", []string{"rollout", "status", "daemonset/web", "--timeout=90s"}, ready},
+		"Job":        {`, args: [get, "http://127.0.0.1:2020/"]`, []string{"wait", "--for=condition=Complete", "job/web", "--timeout=90s"}, phase(corev1.PodSucceeded)},
+	} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			n := newNamespace(t, asking("fluent-bit"), enforced())
-			must(t, test.manifest, "kubectl", "-n", n.name, "apply", "-f", "-")
-			must(t, "", "kubectl", append([]string{"-n", n.name}, test.command...)...)
-			for _, pod := range n.waitPods(t, test.pods, "app=web") {
-				if got := containerNames(&pod); got != "fluent-bit app" {
-					t.Errorf("pod %s has the containers %s, want fluent-bit app", pod.Name, got)
-				}
-				if err := test.want(&pod); err != nil {
-					t.Errorf("pod %s: %v", pod.Name, err)
-				}
-				if s := statusOf(&pod, "fluent-bit"); s.RestartCount != 0 {
-					t.Errorf("the sidecar of pod %s was restarted %d times", pod.Name, s.RestartCount)
-				}
+			must(t, strings.Replace(workloadOf(kind, "web", "", "", c.container), "image: nginx", "image: '"+standInImage+"'", 1), "kubectl", "-n", n.name, "apply", "-f", "-")
+			must(t, "", "kubectl", append([]string{"-n", n.name}, c.command...)...)
+			pod := n.waitPods(t, 1, "app=web")[0]
+			if got := containerNames(&pod); got != "fluent-bit app" {
+				t.Errorf("the pod has the containers %s, want fluent-bit app", got)
+			}
+			if err := c.want(&pod); err != nil {
+				t.Error(err)
+			}
+			if s := statusOf(&pod, "fluent-bit"); s.RestartCount != 0 {
+				t.Errorf("the sidecar was restarted %d times", s.RestartCount)
 			}
 		})
-	}
-}
-
-// A template of a mesh's proxy points the app's probes to the proxy, and has an init
-// container before it. The kubelet's probes decide whether that works.
-func TestOnANodeRewrittenProbesAreGreen(t *testing.T) {
-	t.Parallel()
-	template, err := os.ReadFile(checkout.Path("injector", "testdata", "templates", "mesh-proxy.yaml"))
-	expectNoError(t, err)
-	must(t, string(template), "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() { remove(t, "sidecartemplate/mesh-proxy") })
-	manifest{name: "mesh-proxy"}.waitServed(t)
-	n := newNamespace(t, asking("mesh-proxy"), nil)
-	must(t, `
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  containers:
-  - name: app
-    image: `+standInImage+`
-    env: [{name: STANDIN_LISTEN, value: "8080"}]
-    startupProbe: {httpGet: {path: /start, port: 8080}, periodSeconds: 1}
-    livenessProbe: {httpGet: {path: /live, port: 8080}, periodSeconds: 1, failureThreshold: 1}
-    readinessProbe: {httpGet: {path: /ready, port: 8080}, periodSeconds: 1}
-`, "kubectl", "-n", n.name, "apply", "-f", "-")
-	n.waitFor(t, "web", ready)
-	time.Sleep(3 * time.Second) // of liveness probes
-	pod := n.waitFor(t, "web", ready)
-	app := sidecar(pod, "app")
-	if got := app.LivenessProbe.HTTPGet; got.Path != "/app/app/live" || got.Port.IntValue() != 15021 {
-		t.Errorf("the liveness probe asks %s on port %s, want the proxy's", got.Path, &got.Port)
-	}
-	for _, name := range []string{"app", "mesh-proxy"} {
-		if s := statusOf(pod, name); s.RestartCount != 0 || s.Started == nil || !*s.Started {
-			t.Errorf("container %s was restarted %d times (started: %v)", name, s.RestartCount, s.Started)
-		}
-	}
-	if s := statusOf(pod, "mesh-init"); s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
-		t.Errorf("the init container: %s", pretty(s.State))
 	}
 }
 
@@ -224,9 +153,7 @@ func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
 	for _, name := range append(charts.Names(), strings.Join(charts.Names(), ",")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			annotations := maps.Clone(librarySettings)
-			maps.Copy(annotations, asking(name))
-			n := newNamespace(t, annotations, restricted())
+			n := newNamespace(t, asksFor(name), restricted())
 			pod := newRestrictedPod("web", nil)
 			pod.Spec.Containers[0].Image = standInImage
 			wanted, err := n.preview(t, pod)
@@ -306,104 +233,6 @@ func (n *namespace) provide(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// A static pod runs whatever the API server says. Its mirror there cannot be changed, and
-// a webhook that refuses it only blinds everybody who looks at the API.
-func TestOnANodeAStaticPodIsMirroredAsItIs(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("fluent-bit"), enforced())
-	name := unique("static")
-	text, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": name, "namespace": n.name},
-		"spec":     map[string]any{"containers": []any{map[string]any{"name": "app", "image": standInImage}}},
-	})
-	expectNoError(t, err)
-	file := filepath.Join(shared.(*ground.Node).StaticPods(), name+".json")
-	expectNoError(t, os.WriteFile(file, text, 0o600))
-	mirror := name + "-node"
-	t.Cleanup(func() {
-		if err := os.Remove(file); err != nil {
-			t.Error(err)
-		}
-		eventually(t, running, func() error {
-			if _, err := client.CoreV1().Pods(n.name).Get(context.Background(), mirror, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("the static pod is still there (%v)", err)
-			}
-			return nil
-		})
-	})
-	pod := n.waitFor(t, mirror, ready)
-	if pod.Annotations[corev1.MirrorPodAnnotationKey] == "" {
-		t.Fatalf("it is no mirror pod: %s", pretty(pod.ObjectMeta))
-	}
-	if got := containerNames(pod); got != "app" || pod.Annotations[statusAnnotation] != "" {
-		t.Errorf("containers %s, status %q; want the mirror as it is", got, pod.Annotations[statusAnnotation])
-	}
-}
-
-func TestOnANodeAnInjectedPodIsDebuggedAndCopied(t *testing.T) {
-	t.Parallel()
-	n := newNamespace(t, asking("fluent-bit"), enforced())
-	n.mustCreate(t, newRunningPod("web", nil))
-	before := n.waitFor(t, "web", ready)
-
-	must(t, "", "kubectl", "-n", n.name, "debug", "web", "--image=debugger.example.com/tools:1", "--container=look", "--target=app",
-		"--", "/standin", "get", "http://127.0.0.1:2020/seen-by-debug")
-	pod := n.waitFor(t, "web", func(pod *corev1.Pod) error {
-		if s := statusOf(pod, "look"); s.State.Terminated == nil || s.State.Terminated.ExitCode != 0 {
-			return fmt.Errorf("the ephemeral container has not ended well")
-		}
-		return nil
-	})
-	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", "look"); !strings.Contains(log, "fluent-bit answers /seen-by-debug") {
-		t.Errorf("the ephemeral container's log:\n%s", log)
-	}
-	if pod.Annotations[statusAnnotation] != before.Annotations[statusAnnotation] || containerNames(pod) != containerNames(before) {
-		t.Errorf("an ephemeral container changed what Pillion injected: %s", pretty(pod))
-	}
-
-	// The copy has no annotations, and so no status.
-	must(t, "", "kubectl", "-n", n.name, "debug", "web", "--image=debugger.example.com/tools:1", "--container=look", "--copy-to=copy", "--", "/standin")
-	duplicate := n.waitFor(t, "copy", ready)
-	if got := containerNames(duplicate); got != "fluent-bit app look" {
-		t.Errorf("the copy has the containers %s, want fluent-bit once", got)
-	}
-}
-
-// resizableSpec is a sidecar that runs on the node.
-const resizableSpec = `
-inject:
-  spec:
-    initContainers:
-    - {name: NAME, $position: First, restartPolicy: Always, image: "` + standInImage + `", resources: {requests: {cpu: 20m, memory: 32Mi}}}
-`
-
-func TestOnANodeAPodAndItsRequiredSidecarAreResizedInPlaceWhereTheTemplateAllowsIt(t *testing.T) {
-	t.Parallel()
-	m, n := newRequiredBy(t, "\nverify: {allow: {resources: true}}"+resizableSpec, enforced())
-	pod := newRunningPod("web", nil)
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("20m"), corev1.ResourceMemory: resource.MustParse("32Mi")}
-	n.mustCreate(t, pod)
-	n.waitFor(t, "web", ready)
-	const wants = `,"resources":{"requests":{"cpu":"30m"}}}]`
-	must(t, "", "kubectl", "-n", n.name, "patch", "pod", "web", "--subresource=resize", "--patch",
-		`{"spec":{"initContainers":[{"name":"`+m.name+`"`+wants+`,"containers":[{"name":"app"`+wants+`}}`)
-	resized := []string{m.name, "app"}
-	after := n.waitFor(t, "web", func(pod *corev1.Pod) error {
-		for _, c := range resized {
-			if r := statusOf(pod, c).Resources; r == nil || r.Requests.Cpu().String() != "30m" {
-				return fmt.Errorf("the container %s has not been resized: %s", c, pretty(r))
-			}
-		}
-		return nil
-	})
-	for _, c := range resized {
-		if s := statusOf(after, c); s.RestartCount != 0 {
-			t.Errorf("the container %s was restarted %d times", c, s.RestartCount)
-		}
-	}
-}
-
 // Two replicas behind kube-proxy, an enforced namespace, and pods created all the time: both
 // replicas answer, and while each is replaced, no pod is refused and none lacks its sidecar.
 func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
@@ -439,40 +268,5 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 				t.Errorf("replica %s was not replaced", r.Name)
 			}
 		}
-	}
-}
-
-func TestOnANodeTheImageIsMinimalAndTheOneThatRuns(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	digest, err := ground.BuildImage(t.Context(), checkout, filepath.Join(dir, "buildah"), "oci:"+filepath.Join(dir, "image"))
-	expectNoError(t, err)
-	config, files := readImage(t, filepath.Join(dir, "image"))
-	want := []string{"LICENSE", "pillion-webhook"}
-	licenses := checkout.Path("bin", "licenses")
-	err = filepath.WalkDir(licenses, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			want = append(want, "licenses"+filepath.ToSlash(strings.TrimPrefix(path, licenses)))
-		}
-		return err
-	})
-	slices.Sort(want)
-	if err != nil || !slices.Contains(want, "licenses/MODULES.tsv") || !slices.Equal(files, want) {
-		t.Errorf("the image has the files %s, want %s (%v)", files, want, err)
-	}
-	if config.User != "65532:65532" || strings.Join(config.Entrypoint, " ") != "/pillion-webhook" {
-		t.Errorf("user %q, entry point %q", config.User, config.Entrypoint)
-	}
-	for _, label := range []string{"title", "description", "source", "licenses", "version", "revision"} {
-		if value := config.Labels["org.opencontainers.image."+label]; value == "" || value == "unknown" {
-			t.Errorf("the label %s is %q", label, value)
-		}
-	}
-	pods, err := client.CoreV1().Pods(ground.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=pillion"})
-	if err != nil || len(pods.Items) == 0 {
-		t.Fatalf("%d pods of Pillion (%v)", len(pods.Items), err)
-	}
-	if id := pods.Items[0].Status.ContainerStatuses[0].ImageID; !strings.HasSuffix(id, "@"+digest) {
-		t.Errorf("Pillion runs %s, want the image %s", id, digest)
 	}
 }

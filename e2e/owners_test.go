@@ -68,57 +68,33 @@ func makeNamespace(t *testing.T, c kubernetes.Interface, object metav1.ObjectMet
 	return made, err
 }
 
-// forgeries are writes of a namespace that take Pillion's name, or its label, and the dry run of
-// which the API server answers.
-func forgeries(name string) map[string]func(c kubernetes.Interface) error {
-	apply := func(c kubernetes.Interface, metadata string, options metav1.PatchOptions, subresources ...string) error {
-		_, err := c.CoreV1().Namespaces().Patch(context.Background(), name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":`+metadata+`}`), options, subresources...)
-		return err
+// A forgery is a write of testdata/forgeries.yaml.
+type forgery struct {
+	Manager, Subresource string
+	Force                *bool
+	Apply, Merge, Owner  map[string]any
+}
+
+// try writes the namespace so.
+func (f forgery) try(t *testing.T, c kubernetes.Interface, namespace string) error {
+	kind, patch := types.JSONPatchType, any(nil)
+	switch {
+	case f.Apply != nil:
+		kind, patch = types.ApplyPatchType, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.Apply}
+	case f.Merge != nil:
+		kind, patch = types.MergePatchType, map[string]any{"metadata": f.Merge}
+	default:
+		maps.Copy(f.Owner, map[string]any{"apiVersion": "v1", "fieldsType": "FieldsV1"})
+		patch = []any{map[string]any{"op": "add", "path": "/metadata/managedFields/-", "value": f.Owner}}
 	}
-	patch := func(c kubernetes.Interface, kind types.PatchType, data string, manager string, subresources ...string) error {
-		_, err := c.CoreV1().Namespaces().Patch(context.Background(), name, kind, []byte(data), metav1.PatchOptions{FieldManager: manager}, subresources...)
-		return err
+	data, err := json.Marshal(patch)
+	expectNoError(t, err)
+	var subresources []string
+	if f.Subresource != "" {
+		subresources = []string{f.Subresource}
 	}
-	const own = `{"labels":{"pillion.dev/injection":"enabled"}}`
-	entry := func(manager, operation, fields string) string {
-		return fmt.Sprintf(`[{"op":"add","path":"/metadata/managedFields/-","value":{"manager":%q,"operation":%q,"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:labels":{%s}}}}}]`, manager, operation, fields)
-	}
-	const injection = `"f:pillion.dev/injection":{}`
-	return map[string]func(c kubernetes.Interface) error{
-		"an apply in Pillion's name": func(c kubernetes.Interface) error {
-			return apply(c, own, metav1.PatchOptions{FieldManager: "pillion.dev"})
-		},
-		"an apply of something else in Pillion's name": func(c kubernetes.Interface) error {
-			return apply(c, `{"labels":{"team":"web"}}`, metav1.PatchOptions{FieldManager: "pillion.dev", Force: new(true)})
-		},
-		"an apply of the status in Pillion's name": func(c kubernetes.Interface) error {
-			return apply(c, own, metav1.PatchOptions{FieldManager: "pillion.dev"}, "status")
-		},
-		"an apply of the status in another name": func(c kubernetes.Interface) error {
-			return apply(c, own, metav1.PatchOptions{FieldManager: "x"}, "status")
-		},
-		"an update in Pillion's name": func(c kubernetes.Interface) error {
-			return patch(c, types.MergePatchType, `{"metadata":{"labels":{"x":"y"}}}`, "pillion.dev")
-		},
-		"managed fields: an update of Pillion's": func(c kubernetes.Interface) error {
-			return patch(c, types.JSONPatchType, entry("pillion.dev", "Update", injection), "x")
-		},
-		"managed fields: an apply of Pillion's": func(c kubernetes.Interface) error {
-			return patch(c, types.JSONPatchType, entry("pillion.dev", "Apply", injection), "x")
-		},
-		"managed fields: an apply of Pillion's of another label": func(c kubernetes.Interface) error {
-			return patch(c, types.JSONPatchType, entry("pillion.dev", "Apply", `"f:team":{}`), "x")
-		},
-		"managed fields: somebody's": func(c kubernetes.Interface) error {
-			return patch(c, types.JSONPatchType, entry("x", "Update", injection), "y")
-		},
-		"managed fields: the oldest's": func(c kubernetes.Interface) error {
-			return patch(c, types.JSONPatchType, entry("ancient-changes", "Update", injection), "y")
-		},
-		"managed fields of the status": func(c kubernetes.Interface) error {
-			return patch(c, types.JSONPatchType, entry("pillion.dev", "Update", injection), "x", "status")
-		},
-	}
+	_, err = c.CoreV1().Namespaces().Patch(t.Context(), namespace, kind, data, metav1.PatchOptions{FieldManager: f.Manager, Force: f.Force}, subresources...)
+	return err
 }
 
 // twelveTools has a tenant write to its namespace in the names of twelve tools.
@@ -165,6 +141,8 @@ func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
 	if _, err := makeNamespace(t, maker, metav1.ObjectMeta{Annotations: asks}, metav1.CreateOptions{FieldManager: "pillion.dev"}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "another --field-manager") {
 		t.Errorf("created as the field manager pillion.dev: %v, want it refused", err)
 	}
+	var forgeries map[string]forgery
+	fromYAML(t, "testdata/forgeries.yaml", &forgeries)
 	// Before Pillion's own write, and after it.
 	fresh := newNamespace(t, nil, nil)
 	old := newNamespace(t, asks, nil)
@@ -172,9 +150,9 @@ func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
 	for _, n := range []*namespace{fresh, old} {
 		tenant := asTenant(t, n)
 		before := n.owners(t)
-		for what, write := range forgeries(n.name) {
+		for what, forgery := range forgeries {
 			// What the API server makes nothing of, such as the managed fields in a status, passes.
-			err, after := write(tenant), n.owners(t)
+			err, after := forgery.try(t, tenant, n.name), n.owners(t)
 			if err == nil && !maps.Equal(after, before) || err != nil && !apierrors.IsForbidden(err) && !apierrors.IsConflict(err) {
 				t.Errorf("%s, in a namespace with the labels %v: %v, want it refused; the owners were %v and are %v", what, n.labels(t), err, before, after)
 			}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -103,62 +101,55 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	}
 }
 
-// AKS' admissions enforcer adds requirements to the selectors of webhooks, and takes these fields over.
+// AKS' admissions enforcer adds requirements to the selectors of webhooks, and takes these fields over. Not in
+// parallel: the release is everybody's.
 func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
-	t.Parallel()
-	g := newCertsGround(t)
-	g.install(t, true)
-	configurations := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	before := wholeRelease(t)
 	ofAKS := metav1.LabelSelectorRequirement{Key: "kubernetes.azure.com/managedby", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"aks"}}
-	enforce := func(ctx context.Context) error {
-		c, err := configurations.Get(ctx, configuration, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for i := range c.Webhooks {
-			if s := c.Webhooks[i].NamespaceSelector; !requires(s, ofAKS) {
+	isOfAKS := func(r metav1.LabelSelectorRequirement) bool { return r.Key == ofAKS.Key }
+	// enforce writes the selectors of all entries, with AKS' requirement or without.
+	enforce := func(with bool) {
+		t.Helper()
+		c := webhookConfiguration(t)
+		for _, w := range c.Webhooks {
+			s := w.NamespaceSelector
+			if s.MatchExpressions = slices.DeleteFunc(s.MatchExpressions, isOfAKS); with {
 				s.MatchExpressions = append(s.MatchExpressions, ofAKS)
 			}
 		}
-		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{FieldManager: "admissionsenforcer"})
-		return err
-	}
-	added := func() bool {
-		t.Helper()
-		c, err := configurations.Get(t.Context(), configuration, metav1.GetOptions{})
+		_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Update(t.Context(), c, metav1.UpdateOptions{FieldManager: "admissionsenforcer"})
 		expectNoError(t, err)
-		return !slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return !requires(w.NamespaceSelector, ofAKS) })
 	}
-	g.under(t, func(ctx context.Context) error {
-		return enforce(ctx)
-	})
-	// Pillion writes its caBundle beside the other manager.
-	expectNoError(t, publish(t.Context(), g.client, configuration, nil))
-	eventually(t, soon, func() error {
-		_, err := g.bundle(t.Context())
-		return err
-	})
-	if !added() {
-		t.Error("Pillion took the other manager's requirements away")
-	}
-	manifests := g.run(t, "helm", "get", "manifest", ground.Release, "-n", ground.Namespace)
-	file := inFile(t, "manifests.yaml", manifests)
-	apply := []string{"apply", "--server-side", "--field-manager=gitops", "--dry-run=server", "-f", file}
-	if _, err := ground.Run(t.Context(), g, "kubectl", apply...); err == nil || !strings.Contains(err.Error(), "admissionsenforcer") || !strings.Contains(err.Error(), "namespaceSelector") {
-		t.Errorf("server-side apply beside the other manager: %v, want a conflict at namespaceSelector", err)
-	}
-	g.run(t, "kubectl", append(apply, "--force-conflicts")...)
-	upgrade := upgradeOf("--reset-then-reuse-values", "--set", "webhook.timeoutSeconds=9")
-	if _, err := ground.Run(t.Context(), g, "helm", upgrade...); err != nil { // Helm 4 applies on the server's side
-		if !strings.Contains(err.Error(), `conflicts with "admissionsenforcer"`) {
-			t.Fatal(err)
+	helm := func(args ...string) {
+		t.Helper()
+		if _, stderr, err := run(t, "", "helm", upgradeOf(args...)...); err != nil { // Helm 4 applies on the server's side
+			if !strings.Contains(stderr, `conflicts with "admissionsenforcer"`) {
+				t.Fatalf("%v\n%s", err, stderr)
+			}
+			must(t, "", "helm", upgradeOf(append(args, "--force-conflicts")...)...)
 		}
-		g.run(t, "helm", append(upgrade, "--force-conflicts")...)
 	}
-	if _, err := g.bundle(t.Context()); err != nil {
-		t.Errorf("after the upgrade: %v", err)
+	backToInstalled(t)
+	enforce(true)
+	// Pillion writes its caBundle beside the other manager.
+	expectNoError(t, publish(t.Context(), client, configuration, nil))
+	waitRewritten(t)
+	for _, w := range webhookConfiguration(t).Webhooks {
+		if !slices.ContainsFunc(w.NamespaceSelector.MatchExpressions, isOfAKS) {
+			t.Errorf("Pillion took the other manager's requirement away from %s", w.Name)
+		}
 	}
-	if c, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{}); err != nil || *c.Webhooks[1].TimeoutSeconds != 9 {
-		t.Errorf("the upgrade changed nothing: %v", err)
+	file := inFile(t, "manifests.yaml", must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace))
+	apply := []string{"apply", "--server-side", "--field-manager=gitops", "--dry-run=server", "-f", file}
+	if _, stderr, err := run(t, "", "kubectl", apply...); err == nil || !strings.Contains(stderr, "admissionsenforcer") || !strings.Contains(stderr, "namespaceSelector") {
+		t.Errorf("server-side apply beside the other manager: %v, want a conflict at namespaceSelector\n%s", err, stderr)
 	}
+	must(t, "", "kubectl", append(apply, "--force-conflicts")...)
+	helm(append(slices.Clone(installed), "--set", "webhook.timeoutSeconds=9")...)
+	if c := webhookConfiguration(t); *c.Webhooks[1].TimeoutSeconds != 9 || len(c.Webhooks[1].ClientConfig.CABundle) == 0 {
+		t.Errorf("after the upgrade the entry is %s", pretty(c.Webhooks[1]))
+	}
+	enforce(false)
+	helm(installed...)
+	isBack(t, before)
 }

@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pillion-dev/pillion/controller/proof"
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
@@ -25,24 +23,6 @@ func proven(want string, more ...string) error {
 		}
 	}
 	return nil
-}
-
-func TestAnInstallProvesItself(t *testing.T) {
-	t.Parallel()
-	eventually(t, soon, func() error { return proven("1", `pillion_proofs_total{result="succeeded"}`) })
-	for _, r := range shared.Replicas(ground.Namespace) {
-		if metric(r, "pillion_template_info", proof.Template) == nil {
-			t.Error("the template of proofs is among those that somebody looks after")
-		}
-	}
-	n := newNamespace(t, nil, nil)
-	if _, err := n.preview(t, newPod("thief", map[string]string{injectAnnotation: proof.Template})); err == nil || !strings.Contains(err.Error(), "NotAllowedHere") {
-		t.Errorf("a pod elsewhere that asks for the template of proofs: %v, want it refused", err)
-	}
-	args := must(t, "", "kubectl", "get", "namespace", proofNamespace, "-o", "jsonpath={.metadata.labels}")
-	if !strings.Contains(args, `"pillion.dev/injection":"enforced"`) {
-		t.Errorf("the labels of the proof namespace are %s", args)
-	}
 }
 
 // Not in parallel: meanwhile the API server calls Pillion for no pod.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // newRequired applies a template that namespaces with the returned label cannot opt out
@@ -65,6 +66,18 @@ func TestPodsCannotOptOutOfARequiredTemplate(t *testing.T) {
 	}
 }
 
+// firstPod creates a pod in a namespace that was made just now. It has a service account of its own, so that it waits
+// for no controller.
+func firstPod(t *testing.T, c kubernetes.Interface, namespace string) (*corev1.Pod, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
+	if _, err := c.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	pod := newPod("web", nil)
+	pod.Spec.ServiceAccountName = account.Name
+	return c.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+}
+
 // An attacker's many fresh namespaces in a second, each with a pod as soon as it can be.
 func TestNoPodOfFreshNamespacesGoesWithoutTheRequiredSidecar(t *testing.T) {
 	t.Parallel()
@@ -82,14 +95,7 @@ func TestNoPodOfFreshNamespacesGoesWithoutTheRequiredSidecar(t *testing.T) {
 				bare[i] = err.Error()
 				return
 			}
-			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
-			if _, err := maker.CoreV1().ServiceAccounts(made.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-				bare[i] = err.Error()
-				return
-			}
-			pod := newPod("web", nil)
-			pod.Spec.ServiceAccountName = "own"
-			created, err := maker.CoreV1().Pods(made.Name).Create(t.Context(), pod, metav1.CreateOptions{})
+			created, err := firstPod(t, maker, made.Name)
 			if err == nil && sidecar(created, m.name) == nil {
 				bare[i] = fmt.Sprintf("the pod of %s has the containers %s", made.Name, containerNames(created))
 			}

@@ -168,6 +168,14 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
 	saysAll(out, "done: 2 of 5 pods up to date")
+	// A pod that is deleted by hand comes back with the version in force.
+	does(t, "kubectl -n "+n.name+" delete pod db-0")
+	eventually(t, soon, func() error {
+		if images, _ = n.images(t, m.name); images["db-0"] != "registry.example.com/ship:2" {
+			return fmt.Errorf("the images are %v", images)
+		}
+		return nil
+	})
 	// In place: the same pods, also those that nothing replaces.
 	m.version(t, n, "registry.example.com/ship:3", "info")
 	_, before = n.images(t, m.name)
@@ -177,7 +185,6 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
 	saysAll(out, "done: 5 of 5 pods up to date")
-
 }
 
 // kubeconfig returns a file for a new service account of the namespace.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,25 +12,19 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// rotating is a Pillion of its own whose certificates live for seconds.
-type rotating struct {
-	home, webhooks, server string // namespace, configurations, and the name in its certificates
-	leaves, cas            map[string]bool
-}
+// rotating are the certificates that a Pillion has served, and the CAs that signed them.
+type rotating struct{ leaves, cas map[string]bool }
 
 // verified is nil if the caBundle of the first entry verifies what each replica serves. It notes the certificates.
-func (r *rotating) verified(ctx context.Context) error {
-	c, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, r.webhooks, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
+func (r *rotating) verified(t *testing.T) error {
+	c := webhookConfiguration(t)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(c.Webhooks[0].ClientConfig.CABundle) {
 		return errors.New("the caBundle has no certificate")
 	}
-	for _, replica := range shared.Replicas(r.home) {
-		leaf, err := presented(ctx, replica, func(c *tls.Config) {
-			c.InsecureSkipVerify, c.RootCAs, c.ServerName = false, roots, r.server
+	for _, replica := range shared.Replicas(ground.Namespace) {
+		leaf, err := presented(t.Context(), replica, func(c *tls.Config) {
+			c.InsecureSkipVerify, c.RootCAs = false, roots
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", replica.Name, err)
@@ -45,14 +38,14 @@ func (r *rotating) verified(ctx context.Context) error {
 // Not in parallel: it takes the place of the shared release, so that no other test meets the damage.
 func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *testing.T) {
 	const home = ground.Namespace
-	r := &rotating{home: home, webhooks: configuration, server: "pillion." + home + ".svc", leaves: map[string]bool{}, cas: map[string]bool{}}
+	r := &rotating{leaves: map[string]bool{}, cas: map[string]bool{}}
 	instead(t, flags([]string{
 		"library={fluent-bit}", "shutdown.delaySeconds=0", "certs.caDuration=1m", "certs.leafDuration=6s", "certs.settle=1s",
 	})...)
 	backToOne(t)
 	expectNoError(t, shared.Scale(t.Context(), home, 3))
 	// Replicas that started together agree on one CA.
-	if err := r.verified(t.Context()); err != nil || len(r.leaves) != 3 || len(r.cas) != 1 {
+	if err := r.verified(t); err != nil || len(r.leaves) != 3 || len(r.cas) != 1 {
 		t.Errorf("three replicas serve %d certificates of %d CAs (%v), want 3 of one", len(r.leaves), len(r.cas), err)
 	}
 	n := newNamespace(t, asking("fluent-bit"), enforced())
@@ -60,7 +53,7 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	load := underLoad(t, n, "fluent-bit")
 	expectNoError(t, client.CoreV1().Secrets(home).Delete(t.Context(), caSecret, metav1.DeleteOptions{}))
 	eventually(t, 2*soon, func() error {
-		if err := r.verified(t.Context()); err != nil {
+		if err := r.verified(t); err != nil {
 			t.Errorf("while certificates are replaced: %v", err)
 		}
 		if len(r.cas) < 2 || len(r.leaves) < 9 {
@@ -73,8 +66,8 @@ func TestCertificatesAreReplacedWhilePodsAreMadeAndADamagedBundleIsRestored(t *t
 	}
 
 	for _, bundle := range [][]byte{nil, newIssuer(t).PEM()} {
-		expectNoError(t, publish(t.Context(), client, r.webhooks, bundle))
-		eventually(t, healBound, func() error { return r.verified(t.Context()) })
+		expectNoError(t, publish(t.Context(), client, configuration, bundle))
+		eventually(t, healBound, func() error { return r.verified(t) })
 		injects(t, n, "fluent-bit")
 	}
 }

@@ -7,30 +7,10 @@ import _ "embed"
 //go:embed testdata/specs/sidecar.yaml
 var sidecarSpec string
 
-// looking is a sidecar that tells all that controllers add to a pod, and that is there only
-// for pods with a controller. TEAM is the label of the namespace that gets it.
-//
-//go:embed testdata/specs/looking.yaml
-var looking string
-
-// selecting is injected into what a selector finds by a label of the controller.
-//
-//go:embed testdata/specs/selecting.yaml
-var selecting string
-
-//go:embed testdata/specs/created-workloads.yaml
-var createdWorkloads string
-
 // plainSpec adds a sidecar and its volume, and nothing to anything of the author's.
 //
 //go:embed testdata/specs/plain.yaml
 var plainSpec string
-
-// meshPolicy adds a sidecar, as the example of the Kubernetes documentation does, with a volume and a
-// label, and without args: the API server refuses an apply configuration with such a list.
-//
-//go:embed testdata/specs/mesh-policy.yaml
-var meshPolicy string
 
 // greedySpec touches much of what the API server sets or computes by itself.
 //
@@ -57,3 +37,9 @@ var strictSpec string
 //
 //go:embed testdata/specs/files.yaml
 var filesSpec string
+
+// causesTemplates are those of testdata/causes.yaml: one that keeps off the host's network, one that is suspended, and
+// one that does without itself where its parameters are wrong.
+//
+//go:embed testdata/specs/causes.yaml
+var causesTemplates string

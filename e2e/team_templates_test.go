@@ -93,18 +93,18 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	if _, stderr, err := as(ownTemplate("bad", "  required: true\n  match: {}\n"), "apply", "-n", n.name, "-f", "-"); err == nil || !strings.Contains(stderr, "required") {
 		t.Errorf("a required template: %v %s", err, stderr)
 	}
-	// A template of the cluster takes the name.
-	m := manifest{name: unique("later"), spec: sidecarSpec}
-	apply(ownTemplate(m.name, ""))
-	n.waitReady(t, m.name, "Compiled")
-	m.apply(t)
-	n.waitReady(t, m.name, "Shadowed")
-	// The twenty-first is refused.
-	for i := range 17 {
-		apply(ownTemplate(fmt.Sprint("more-", i), ""))
+}
+
+func TestANamespaceHasTwentyTemplatesOfItsOwnAtMost(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, nil, nil)
+	var twenty []string
+	for i := range 20 {
+		twenty = append(twenty, ownTemplate(fmt.Sprint("own-", i), ""))
 	}
+	must(t, strings.Join(twenty, "---\n"), "kubectl", "apply", "-n", n.name, "-f", "-")
 	eventually(t, soon, func() error {
-		_, stderr, err := as(ownTemplate("one-too-many", ""), "create", "--dry-run=server", "-n", n.name, "-f", "-")
+		_, stderr, err := run(t, ownTemplate("one-too-many", ""), "kubectl", "create", "--dry-run=server", "-n", n.name, "-f", "-")
 		if err == nil || !strings.Contains(stderr, "20 templates") {
 			return fmt.Errorf("%v %s", err, stderr)
 		}

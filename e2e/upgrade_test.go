@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -110,37 +109,38 @@ func (g *certsGround) during(t *testing.T, clients []kubernetes.Interface, do fu
 	}
 }
 
-// Two API servers, one of which is late, three replicas, and pods all the time.
-func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
-	t.Parallel()
-	before, ok := checkout.PillionBefore()
-	if !ok {
-		t.Skip("the version before is not built here; make verify builds it")
-	}
-	g := newCertsGround(t)
-	clients, err := measure.Clients(g.Kubeconfigs())
-	expectNoError(t, err)
+// applyChanging applies a version of the required template.
+func (g *certsGround) applyChanging(t *testing.T, version int) error {
+	return g.client.CoreV1().RESTClient().Patch(types.ApplyYAMLPatchType).AbsPath("/apis/pillion.dev/v1alpha1/sidecartemplates/changing").
+		Param("fieldManager", "e2e").Param("force", "true").Body([]byte(changing(version))).Do(t.Context()).Error()
+}
 
-	// Values are given once: an upgrade keeps those that are stored.
-	upgrade := []string{"upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values"}
-	helm := func(args ...string) { t.Helper(); g.run(t, "helm", args...) }
-	// Helm changes the registration at once. The replicas of before go on, until the new ones are ready.
-	replace := func(program string) {
-		t.Helper()
-		time.Sleep(2 * time.Second)
-		g.UsePillion(program)
-		expectNoError(t, g.Replace(t.Context(), ground.Namespace))
-		time.Sleep(2 * time.Second)
-	}
+// changes has versions of the required template, and its parameter in two namespaces, follow each other until the
+// returned function is called.
+func (g *certsGround) changes(t *testing.T) (stop func()) {
+	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		for n := 1; ctx.Err() == nil; n++ {
+			err := g.applyChanging(t, n)
+			level := fmt.Appendf(nil, `{"metadata":{"annotations":{"changing.pillion.dev/level":"level-%d"}}}`, n)
+			for _, name := range []string{"stream-required", "stream-required-enforced"} {
+				_, patched := g.client.CoreV1().Namespaces().Patch(t.Context(), name, types.MergePatchType, level, metav1.PatchOptions{})
+				err = errors.Join(err, patched)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
 
-	g.UsePillion(before)
-	helm(slices.Concat([]string{"install", ground.Release, checkout.ChartBefore(), "-n", ground.Namespace, "--create-namespace", "--set", "library={fluent-bit}", "--set", "shutdown.delaySeconds=3"}, ofChart(1))...)
-	g.scale(t)
-	apply := func(version int) error {
-		return g.client.CoreV1().RESTClient().Patch(types.ApplyYAMLPatchType).AbsPath("/apis/pillion.dev/v1alpha1/sidecartemplates/changing").
-			Param("fieldManager", "e2e").Param("force", "true").Body([]byte(changing(version))).Do(t.Context()).Error()
-	}
-	expectNoError(t, apply(0))
+// begin makes the namespaces of all streams, and waits until their pods are injected through each API server.
+func (g *certsGround) begin(t *testing.T, clients []kubernetes.Interface) {
+	t.Helper()
 	for name, s := range streams {
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: s.labels, Annotations: s.annotations}}
 		create(t, g.client.CoreV1().Namespaces(), object)
@@ -158,7 +158,35 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 			})
 		}
 	}
+}
 
+// Two API servers, one of which is late, three replicas, and pods all the time.
+func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
+	t.Parallel()
+	before, ok := checkout.PillionBefore()
+	if !ok {
+		t.Skip("the version before is not built here; make verify builds it")
+	}
+	g := newCertsGround(t)
+	clients, err := measure.Clients(g.Kubeconfigs())
+	expectNoError(t, err)
+	helm := func(args ...string) { t.Helper(); g.run(t, "helm", args...) }
+	// Helm changes the registration at once. The replicas of before go on, until the new ones are ready.
+	replace := func(program string) {
+		t.Helper()
+		time.Sleep(2 * time.Second)
+		g.UsePillion(program)
+		expectNoError(t, g.Replace(t.Context(), ground.Namespace))
+		time.Sleep(2 * time.Second)
+	}
+	g.UsePillion(before)
+	helm(slices.Concat([]string{"install", ground.Release, checkout.ChartBefore(), "-n", ground.Namespace, "--create-namespace", "--set", "library={fluent-bit}", "--set", "shutdown.delaySeconds=3"}, ofChart(1))...)
+	g.scale(t)
+	expectNoError(t, g.applyChanging(t, 0))
+	g.begin(t, clients)
+
+	// Values are given once: an upgrade keeps those that are stored.
+	upgrade := upgradeOf("--reset-then-reuse-values")
 	t.Run("an upgrade", func(t *testing.T) {
 		// Helm does not upgrade CRDs, and the chart wants its own.
 		g.run(t, "kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", checkout.Path("charts", "pillion", "crds"))
@@ -170,24 +198,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 	// Replicas of both versions of the chart's own template run, and neither has the other's.
 	t.Run("settings that change the paths, while required templates and parameters change", func(t *testing.T) {
 		g.during(t, clients, func() {
-			changed := make(chan struct{})
-			ctx, stop := context.WithCancel(t.Context())
-			go func() {
-				defer close(changed)
-				for n := 1; ctx.Err() == nil; n++ {
-					err := apply(n)
-					level := fmt.Appendf(nil, `{"metadata":{"annotations":{"changing.pillion.dev/level":"level-%d"}}}`, n)
-					for _, name := range []string{"stream-required", "stream-required-enforced"} {
-						_, patched := g.client.CoreV1().Namespaces().Patch(t.Context(), name, types.MergePatchType, level, metav1.PatchOptions{})
-						err = errors.Join(err, patched)
-					}
-					if err != nil {
-						t.Error(err)
-					}
-					time.Sleep(500 * time.Millisecond)
-				}
-			}()
-			defer func() { stop(); <-changed }()
+			defer g.changes(t)()
 			helm(slices.Concat(upgrade, []string{"--set", "webhook.scope=All"}, ofChart(2))...)
 			replace(checkout.Webhook())
 		})
@@ -196,13 +207,7 @@ func TestNoPodIsLostWhileVersionsChange(t *testing.T) {
 		// An entry that Helm adds has no caBundle until a replica writes it.
 		g.during(t, clients, func() {
 			helm("rollback", ground.Release, "1", "-n", ground.Namespace)
-			eventually(t, soon, func() error {
-				c, err := clients[0].AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
-				if err == nil && slices.ContainsFunc(c.Webhooks, func(w admissionregistrationv1.MutatingWebhook) bool { return len(w.ClientConfig.CABundle) == 0 }) {
-					err = errors.New("an entry has no caBundle")
-				}
-				return err
-			})
+			eventually(t, soon, func() error { _, err := bundleOf(t.Context(), clients[0], configuration); return err })
 			time.Sleep(2 * time.Second) // the API server that is late
 		}, "stream-pods")
 		// The version before refuses pods of a template version that it does not know.

@@ -1,6 +1,6 @@
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
-.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older image up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs pictures clean ground
+.PHONY: help build format static workflows platforms release released same-bytes vulnerabilities modules tally test verify check older up down demo walk rotate faults soak idle day attacks fuzz bench bench-e2e load docs clean ground
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 1m
@@ -66,20 +66,22 @@ HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 SMOKE := ^(TestNoPodIsLostWhileVersionsChange|TestPillionIsCalledForWhoAsksAndForNobodyElse|TestExplainSaysHowAPodOfTheClusterStandsAndWhy|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
 HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestAnUpgradeThatDropsATemplateThatNamespacesNameIsRefusedAndChangesNothing|TestASuspensionByHandOutlivesAnUpgrade|TestACRDThatIsDeletedBeforeTheReleaseIsBroughtBackAndTheReleaseRemoved|TestAfterUninstallNothingBlocksAPodAndAReinstallWorks|TestAnotherFieldManagerMayAddToTheSelectors)$$
 NODE_TESTS := ^TestOnANode
-settings = $(subst $(subst ,, ),$(comma),$(1))
-comma := ,
 E2E_TESTS := . -count=1 -timeout=30m
 
 # Programs that the tests run are built before them: go test would count it as their time, and some
 # are about how soon something happens.
 test: modules format ground tally ## unit and property tests, and fourteen stories on a Kubernetes of its own; the last line counts
-	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE))
+	@$(CONTROLPLANE) $(GROUND_COMMAND) programs
 	@.ci/tally 'unit and property tests' . ./... \
 	  -- 'the importers, the function and the site' tools ./... \
 	  -- 'stories on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -run='$(STORY_TESTS)'
 
 verify: ground tally static vulnerabilities workflows same-bytes platforms ## the rest: race detector, static checks, other versions, cert-manager, alerts, a node; the last line counts
-	@$(GROUND_COMMAND) programs cert-manager prometheus before $(call settings,$(CONTROLPLANE)) $(call settings,$(HELM4)) $(call settings,$(OLDER)) $(if $(HAS_NODE),$(call settings,$(NODE)))
+	@.ci/before
+	@$(CONTROLPLANE) $(GROUND_COMMAND) programs cert-manager prometheus
+	@$(HELM4) $(GROUND_COMMAND) programs
+	@$(OLDER) $(GROUND_COMMAND) programs
+	@$(if $(HAS_NODE),$(NODE) $(GROUND_COMMAND) programs)
 	@.ci/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the importers, the function and the site with the race detector' CGO_ENABLED=1 tools -race ./... \
 	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./faults/... ./ground/... ./measure/... ./readme/... ./registry/... ./rotation/... ./soak/... \
@@ -94,11 +96,8 @@ check: static ## format, vet, staticcheck and unit tests: no Kubernetes
 	$(TOOLS) go test ./...
 
 older: ground tally released ## all end-to-end tests on the oldest Kubernetes that is tested, 1.35
-	@$(GROUND_COMMAND) programs $(call settings,$(OLDER))
+	@$(OLDER) $(GROUND_COMMAND) programs
 	.ci/tally 'on Kubernetes 1.35' $(OLDER) e2e $(E2E_TESTS)
-
-image: ground ## bin/pillion-image.tar, an OCI archive of the Dockerfile's image, by buildah
-	@$(GROUND_COMMAND) image bin/pillion-image.tar
 
 # Where it runs is Linux; what it makes is for all platforms.
 DIST ?= dist
@@ -143,7 +142,7 @@ down: ## remove what `make up` left running, without a trace
 demo: modules ground ## on a Kubernetes of its own: annotate, inject, override, opt out, explain; then remove it
 	@GROUND=$(or $(GROUND),controlplane) $(GROUND_COMMAND) demo
 
-walk: ground ## the commands of the README and of docs/ as they stand there, on a control plane of its own; then remove it
+walk: ground ## the commands of the README and of the pages that follow it, as they stand there, on control planes of their own; then remove them
 	@$(GROUND_COMMAND) walk
 
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
@@ -175,7 +174,7 @@ DAY ?= 10m
 PODS ?= 100000
 day: TEMPLATES = 200
 day: ground ## a day of a large cluster in DAY (10m): PODS (100000) made and deleted, memory, events, requests and etcd's growth; the last line counts
-	@$(GROUND_COMMAND) programs $(call settings,$(CONTROLPLANE))
+	@$(CONTROLPLANE) $(GROUND_COMMAND) programs
 	@$(E2E) go build -o ../.cache/day ./cmd/day
 	@$(CONTROLPLANE) .cache/day -namespaces $(NAMESPACES) -templates $(TEMPLATES) -pods $(PODS) -day $(DAY)
 
@@ -202,9 +201,6 @@ load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; th
 
 docs: ## site, a folder with the web site of docs/; a link that leads nowhere fails
 	@cd tools && go run ./cmd/site -root .. -out ../site
-
-pictures: ground ## the picture of the first five minutes anew, of a Kubernetes of its own
-	@$(GROUND_COMMAND) pictures
 
 # Kubernetes and the other programs stay in the user's cache folder, for other clones, until nobody has
 # used them for a month.

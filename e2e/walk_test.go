@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Every command of the README does what it says, and no command of the pages takes away what another
-// one has set up: values of the release, templates, annotations of namespaces.
+// Every command of the README, and of the pages that a newcomer reads after it, does what it says.
 func TestTheCommandsOfTheDocsAreWalkedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	walk := exec.CommandContext(t.Context(), checkout.Path(".cache", "ground-command"), "walk")

@@ -2,7 +2,6 @@ package ground
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -44,7 +43,7 @@ func (g *cluster) addAPIServer(etcdPort, port int, etcd *cable, flags ...string)
 	if err := os.WriteFile(g.path("audit-policy.yaml"), []byte(auditPolicy), 0o600); err != nil {
 		return nil, err
 	}
-	s := &APIServer{Kubeconfig: g.Kubeconfig(), AuditLog: g.AuditLog(), g: g, name: "kube-apiserver", address: g.at(port), path: g.program("kube-apiserver"), etcd: etcd}
+	s := &APIServer{Kubeconfig: g.Kubeconfig(), AuditLog: g.AuditLog(), g: g, name: "kube-apiserver", address: g.at(port), path: g.Tool("kube-apiserver"), etcd: etcd}
 	if etcd != nil {
 		etcdPort = etcd.port()
 	}
@@ -151,39 +150,25 @@ func (g *ControlPlane) startAPIServers(ctx context.Context, etcdPort int, ports 
 			s.Lag(late) // a start that is late is only slow
 		}
 		if len(ports) > 1 {
-			go s.probe(g.life)
+			go probe(g.life, &s.ready, 1, s.readyz)
 		}
 	}
 	return nil
-}
-
-// probe keeps ready, until ctx ends.
-func (s *APIServer) probe(ctx context.Context) {
-	for ctx.Err() == nil {
-		limited, cancel := context.WithTimeout(ctx, time.Second)
-		s.ready.Store(s.readyz(limited) == nil)
-		cancel()
-		select {
-		case <-ctx.Done():
-		case <-time.After(probeEvery):
-		}
-	}
 }
 
 // newFront listens on the ground's own address, as what stands before several kube-apiservers.
 // The first connection goes to number n, and each new one to the next that is ready. Connections
 // that stand are left alone.
 func (g *ControlPlane) newFront(port, n int) (*cable, error) {
-	var next atomic.Int64
-	next.Store(int64(n))
-	return newCable(g.life, g.at(port), func() (string, bool) {
-		for range g.apiServers {
-			if s := g.apiServers[int(next.Add(1)-1)%len(g.apiServers)]; s.ready.Load() {
-				return s.address, true
+	return newCable(g.life, g.at(port), inTurn(n, func() []string {
+		var addresses []string
+		for _, s := range g.apiServers {
+			if s.ready.Load() {
+				addresses = append(addresses, s.address)
 			}
 		}
-		return "", false
-	})
+		return addresses
+	}))
 }
 
 // apiServer is the URL that replica n talks to. Of several kube-apiservers it meets number n first,
@@ -209,12 +194,4 @@ func (g *cluster) Kubeconfigs() []string {
 		paths = append(paths, s.Kubeconfig)
 	}
 	return paths
-}
-
-// apiServers checks how many kube-apiservers are asked for.
-func (o Options) apiServers() (int, error) {
-	if o.APIServers < 0 || o.APIServers > 9 {
-		return 0, errors.New("API_SERVERS: must be a number from 1 to 9")
-	}
-	return max(1, o.APIServers), nil
 }

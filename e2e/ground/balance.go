@@ -5,107 +5,32 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// probeEvery is how often a balancer asks the replicas whether they are ready. One that fails so often
+// probeEvery is how often something is asked whether it is ready. A replica that fails so often
 // in a row leaves, as with the chart's readiness probe.
 const (
 	probeEvery       = 100 * time.Millisecond
 	failureThreshold = 2
 )
 
-// A balancer stands for kube-proxy and the endpoints of one Service: it listens on the
-// ClusterIP, and passes each new connection to the next ready replica. Connections that
-// stand are left alone when a replica leaves.
-type balancer struct {
-	address string
-	stop    context.CancelFunc
-
-	mu      sync.Mutex
-	targets []Replica
-	ready   []netip.AddrPort
-	next    int
-}
-
-// balance has the deployment's balancer, if the ground has them, pass connections to its
-// replicas from now on.
-func (g *ControlPlane) balance(ctx context.Context, d *deployment, object *appsv1.Deployment) error {
-	if !g.balanced {
-		return nil
-	}
-	clusterIP, err := clusterIP(ctx, g.client, object)
-	if err != nil {
-		return err
-	}
-	path, err := readiness(object)
-	if err != nil {
-		return err
-	}
-	address := netip.AddrPortFrom(clusterIP, servicePort)
-	if d.balancer != nil && d.balancer.address != address.String() {
-		d.balancer.stop()
-		d.balancer = nil
-	}
-	if d.balancer == nil {
-		if d.balancer, err = newBalancer(g.life, address, path); err != nil {
-			return err
+// probe keeps ready as ask finds it, until ctx ends: false after so many failures in a row.
+func probe(ctx context.Context, ready *atomic.Bool, threshold int, ask func(context.Context) error) {
+	defer ready.Store(false)
+	for failures := 0; ctx.Err() == nil; {
+		failures++
+		limited, cancel := context.WithTimeout(ctx, time.Second)
+		if ask(limited) == nil {
+			failures = 0
 		}
-	}
-	d.balancer.aim(d.replicas)
-	return nil
-}
-
-func newBalancer(ctx context.Context, address netip.AddrPort, path string) (*balancer, error) {
-	ctx, stop := context.WithCancel(ctx)
-	b := &balancer{address: address.String(), stop: stop}
-	if _, err := newCable(ctx, b.address, b.pick); err != nil {
-		stop()
-		return nil, fmt.Errorf("listening on the ClusterIP: %w", err)
-	}
-	go b.probe(ctx, path)
-	return b, nil
-}
-
-// aim sets the replicas that get connections when they are ready.
-func (b *balancer) aim(replicas []*replica) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.targets = nil
-	for _, r := range replicas {
-		b.targets = append(b.targets, r.Replica)
-	}
-}
-
-// probe keeps the list of ready replicas.
-func (b *balancer) probe(ctx context.Context, path string) {
-	failures := map[int]int{} // by process
-	for ctx.Err() == nil {
-		b.mu.Lock()
-		targets := b.targets
-		b.mu.Unlock()
-		var ready []netip.AddrPort
-		for _, t := range targets {
-			switch known := slices.Contains(b.goesTo(), t.Serve); {
-			case getOK(ctx, "http://"+t.Admin.String()+path) == nil:
-				failures[t.PID] = 0
-			case !known:
-				continue
-			default:
-				failures[t.PID]++
-			}
-			if failures[t.PID] < failureThreshold {
-				ready = append(ready, t.Serve)
-			}
+		cancel()
+		if failures == 0 || failures >= threshold {
+			ready.Store(failures == 0)
 		}
-		b.mu.Lock()
-		if slices.Equal(targets, b.targets) { // else others are to be asked
-			b.ready = ready
-		}
-		b.mu.Unlock()
 		select {
 		case <-ctx.Done():
 		case <-time.After(probeEvery):
@@ -113,22 +38,68 @@ func (b *balancer) probe(ctx context.Context, path string) {
 	}
 }
 
-// goesTo is where new connections go.
-func (b *balancer) goesTo() []netip.AddrPort {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.ready
+// inTurn returns what gives one address of those that are ready after the other, the first one from place n.
+func inTurn(n int, ready func() []string) func() (address string, ok bool) {
+	var next atomic.Int64
+	next.Store(int64(n))
+	return func() (string, bool) {
+		addresses := ready()
+		if len(addresses) == 0 {
+			return "", false
+		}
+		return addresses[int(next.Add(1)-1)%len(addresses)], true
+	}
 }
 
-// pick is the replica for the next connection.
-func (b *balancer) pick() (string, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.ready) == 0 {
-		return "", false
+// A balancer stands for kube-proxy and the endpoints of one Service: it listens on the
+// ClusterIP, and passes each new connection to the next ready replica. Connections that
+// stand are left alone when a replica leaves.
+type balancer struct {
+	address string
+	stop    context.CancelFunc
+	targets atomic.Pointer[[]*replica]
+}
+
+// balance has the deployment's balancer, if the ground has them, pass connections to its
+// replicas from now on.
+func (g *ControlPlane) balance(ctx context.Context, d *deployment, object *appsv1.Deployment) error {
+	if !g.options.Balanced {
+		return nil
 	}
-	b.next++
-	return b.ready[b.next%len(b.ready)].String(), true
+	clusterIP, err := clusterIP(ctx, g.client, object)
+	if err != nil {
+		return err
+	}
+	address := netip.AddrPortFrom(clusterIP, servicePort).String()
+	if d.balancer != nil && d.balancer.address != address {
+		d.balancer.stop()
+		d.balancer = nil
+	}
+	if d.balancer == nil {
+		life, stop := context.WithCancel(g.life)
+		d.balancer = &balancer{address: address, stop: stop}
+		if _, err := newCable(life, address, inTurn(0, d.balancer.ready)); err != nil {
+			stop()
+			d.balancer = nil
+			return fmt.Errorf("listening on the ClusterIP: %w", err)
+		}
+	}
+	replicas := slices.Clone(d.replicas)
+	d.balancer.targets.Store(&replicas)
+	return nil
+}
+
+// ready are the addresses of the replicas that are ready.
+func (b *balancer) ready() []string {
+	var addresses []string
+	if targets := b.targets.Load(); targets != nil {
+		for _, r := range *targets {
+			if r.ready.Load() {
+				addresses = append(addresses, r.Serve.String())
+			}
+		}
+	}
+	return addresses
 }
 
 // Replace starts as many replicas as there are, all at the same time, beside those that
@@ -144,7 +115,7 @@ func (g *ControlPlane) Replace(ctx context.Context, namespace string) error {
 	if err != nil {
 		return err
 	}
-	if object == nil || !g.balanced {
+	if object == nil || !g.options.Balanced {
 		return fmt.Errorf("replacing the replicas of Pillion in %s: no Deployment, or a ground that is not Balanced", namespace)
 	}
 	// The other half of the addresses.
@@ -152,18 +123,13 @@ func (g *ControlPlane) Replace(ctx context.Context, namespace string) error {
 	if len(d.replicas) > 0 && d.replicas[0].number == 0 {
 		first = maxReplicas / 2
 	}
-	programs, err := g.programsOf(ctx, object, first+d.wanted)
+	p, err := newProgram(ctx, g.client, object)
 	if err != nil {
 		return err
 	}
 	next := &deployment{wanted: d.wanted}
-	for i, p := range programs[first:] {
-		r, err := g.startReplica(ctx, object, first+i, p)
-		if err != nil {
-			next.stop(ctx, 0)
-			return fmt.Errorf("starting replica %d of Pillion in %s: %w", first+i, namespace, err)
-		}
-		next.replicas = append(next.replicas, r)
+	if err := g.startReplicas(ctx, next, object, first, p); err != nil {
+		return err
 	}
 	if err := g.untilReady(ctx, next, object); err != nil {
 		return err
@@ -172,10 +138,6 @@ func (g *ControlPlane) Replace(ctx context.Context, namespace string) error {
 	d.replicas = next.replicas
 	if err := g.balance(ctx, d, object); err != nil {
 		return err
-	}
-	goesTo := func(r *replica) bool { return slices.Contains(d.balancer.goesTo(), r.Serve) }
-	for limit := time.Now().Add(replicaLimit); slices.ContainsFunc(old.replicas, goesTo) && time.Now().Before(limit) && ctx.Err() == nil; {
-		time.Sleep(probeEvery)
 	}
 	old.stop(ctx, stopGrace)
 	return nil

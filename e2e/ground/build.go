@@ -32,7 +32,7 @@ type programs struct {
 	packages []string // the last element of each is the name of its binary
 	tags     string   // of the build
 	// variables are what the project's own build links in, from the versions that go.mod
-	// requires: a build from modules has none of it, and charts ask for a cluster's version.
+	// requires: a build from modules has none of it, and charts ask for a cluster's version. Nil: nothing.
 	variables func(required map[string]string) []string
 	measured  bool // all of it is optimised
 }
@@ -41,14 +41,11 @@ type programs struct {
 func module(folder, version string) string { return folder + "/v" + version }
 
 // etcdPrograms is the one etcd for every version of Kubernetes.
-func etcdPrograms() programs {
-	return programs{
-		title:     "etcd",
-		dir:       "kubernetes/etcd",
-		versions:  "go.etcd.io/etcd/server/v3",
-		packages:  []string{"."},
-		variables: func(map[string]string) []string { return nil },
-	}
+var etcdPrograms = programs{
+	title:    "etcd",
+	dir:      "kubernetes/etcd",
+	versions: "go.etcd.io/etcd/server/v3",
+	packages: []string{"."},
 }
 
 func kubernetesModule(version string) programs {
@@ -125,26 +122,15 @@ var quick = []string{
 // keptFor is how long programs stay in the user's cache that nobody has used.
 const keptFor = 30 * 24 * time.Hour
 
-// BuildPrograms builds what grounds with the options run, unless it is built, and of
-// others, such as "cert-manager" and "prometheus", what tests on them run.
-func BuildPrograms(ctx context.Context, c Checkout, grounds []Options, others []string, out io.Writer) error {
-	var builds []programs
-	for _, o := range grounds {
-		kind := cmp.Or(o.Kind, Kinds()[0])
-		choose := o.controlPlane
-		if kind == KindNode {
-			choose = o.node
-		}
-		chosen, err := choose()
-		if err != nil {
-			return err
-		}
-		for _, p := range chosen {
-			if !slices.ContainsFunc(builds, func(o programs) bool { return o.title == p.title && o.dir == p.dir }) {
-				builds = append(builds, p)
-			}
-		}
+// BuildPrograms builds what a ground with the options runs, unless it is built, and of
+// others, such as "cert-manager" and "prometheus", what tests on it run.
+func BuildPrograms(ctx context.Context, c Checkout, o Options, others []string, out io.Writer) error {
+	o.Kind = cmp.Or(o.Kind, Kinds()[0])
+	o, err := o.complete()
+	if err != nil {
+		return err
 	}
+	builds := o.programs()
 	for _, name := range others {
 		other, ok := otherPrograms[name]
 		if !ok {
@@ -152,7 +138,7 @@ func BuildPrograms(ctx context.Context, c Checkout, grounds []Options, others []
 		}
 		builds = append(builds, other)
 	}
-	_, err := build(ctx, c, builds, out)
+	_, err = build(ctx, c, builds, out)
 	return err
 }
 
@@ -327,8 +313,10 @@ func requirements(source string) (map[string]string, error) {
 // arguments are the build's flags.
 func (p programs) arguments(required map[string]string) []string {
 	ldflags := "-s -w"
-	for _, variable := range p.variables(required) {
-		ldflags += " -X " + variable
+	if p.variables != nil {
+		for _, variable := range p.variables(required) {
+			ldflags += " -X " + variable
+		}
 	}
 	args := []string{"-ldflags=" + ldflags}
 	if !p.measured {

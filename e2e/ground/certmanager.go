@@ -3,7 +3,6 @@ package ground
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,11 +12,10 @@ import (
 
 // certManagerPrograms is cert-manager's own controllers with cainjector, as one program.
 var certManagerPrograms = programs{
-	title:     "cert-manager",
-	dir:       "certmanager/v1.21",
-	versions:  certManagerModule,
-	packages:  []string{"./cert-manager"},
-	variables: func(map[string]string) []string { return nil },
+	title:    "cert-manager",
+	dir:      "certmanager/v1.21",
+	versions: certManagerModule,
+	packages: []string{"./cert-manager"},
 }
 
 const certManagerModule = "github.com/cert-manager/cert-manager"
@@ -69,12 +67,10 @@ func moduleFolder(ctx context.Context, dir, module string) (string, error) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
-	var downloaded struct{ Dir, Error string }
-	if decodeErr := json.Unmarshal(out, &downloaded); err == nil {
-		err = decodeErr
-	}
 	if err != nil {
-		return "", fmt.Errorf("go mod download %s: %w", module, errors.Join(err, errors.New(downloaded.Error)))
+		return "", fmt.Errorf("go mod download %s: %w\n%s", module, err, out)
 	}
-	return downloaded.Dir, nil
+	var downloaded struct{ Dir string }
+	err = json.Unmarshal(out, &downloaded)
+	return downloaded.Dir, err
 }

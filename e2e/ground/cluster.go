@@ -12,8 +12,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +35,7 @@ const (
 // credentials, and etcd, kube-apiserver and kube-controller-manager as processes.
 type cluster struct {
 	checkout   Checkout
+	options    Options // complete
 	out        io.Writer
 	dir        string
 	remove     func() error
@@ -45,16 +48,27 @@ type cluster struct {
 	programs   []*process // in the order of their start
 	apiServers []*APIServer
 
-	life    context.Context // ends with Close, which interrupts what waits
-	endLife context.CancelCauseFunc
+	life  context.Context // ends with Close, which interrupts what waits
+	close func() error
 }
 
-// newCluster builds the programs and makes the folder of a cluster that has not started.
-func newCluster(ctx context.Context, c Checkout, builds []programs, out io.Writer) (*cluster, error) {
-	g := &cluster{checkout: c, out: out, fork: here()}
-	g.life, g.endLife = context.WithCancelCause(context.Background())
-	var err error
-	if g.tools, err = build(ctx, c, builds, out); err != nil {
+// newCluster builds the programs and makes the folder of a cluster that has not started. Its Close removes
+// with stop what the ground has besides.
+func newCluster(ctx context.Context, c Checkout, o Options, out io.Writer, stop func() error) (*cluster, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	g := &cluster{checkout: c, options: o, out: out, fork: here()}
+	var end context.CancelCauseFunc
+	g.life, end = context.WithCancelCause(context.Background())
+	g.close = sync.OnceValue(func() error {
+		end(errors.New("the ground was closed"))
+		err := stop()
+		g.kill()
+		return errors.Join(err, g.remove())
+	})
+	if g.tools, err = build(ctx, c, o.programs(), out); err != nil {
 		return nil, err
 	}
 	if g.dir, g.remove, err = newScratch(ctx, c.cache("grounds")); err != nil {
@@ -68,10 +82,21 @@ func newCluster(ctx context.Context, c Checkout, builds []programs, out io.Write
 	return g, nil
 }
 
+// Close implements Ground.
+func (g *cluster) Close() error { return g.close() }
+
+// Kind implements Ground.
+func (g *cluster) Kind() string { return g.options.Kind }
+
+// Versions implements Ground.
+func (g *cluster) Versions() string {
+	return fmt.Sprintf("Kubernetes %s, Helm %s", g.options.Kubernetes, g.options.Helm)
+}
+
 // Kubeconfig implements Ground.
 func (g *cluster) Kubeconfig() string { return filepath.Join(g.dir, "kubeconfig") }
 
-// Tool implements Ground.
+// Tool implements Ground. It finds Debian's programs, too, which the ground itself runs.
 func (g *cluster) Tool(name string) string {
 	if strings.HasPrefix(name, "pillion") {
 		return g.checkout.Path("bin", name)
@@ -81,28 +106,17 @@ func (g *cluster) Tool(name string) string {
 			return path
 		}
 	}
-	return filepath.Join(g.tools[0], name)
-}
-
-// program is the path of a program that the ground runs: its own, or Debian's.
-func (g *cluster) program(name string) string {
-	path := g.Tool(name)
-	if !present(path) {
-		if found, err := exec.LookPath(name); err == nil {
-			return found
-		}
+	if path, err := exec.LookPath(name); err == nil {
+		return path
 	}
-	return path
+	return name
 }
 
 // Env implements Ground.
 func (g *cluster) Env() []string {
-	path := filepath.Dir(g.checkout.Pillion())
-	for _, dir := range g.tools {
-		path += string(filepath.ListSeparator) + dir
-	}
+	path := slices.Concat([]string{filepath.Dir(g.checkout.Pillion())}, g.tools, []string{os.Getenv("PATH")})
 	return []string{
-		"PATH=" + path + string(filepath.ListSeparator) + os.Getenv("PATH"),
+		"PATH=" + strings.Join(path, string(filepath.ListSeparator)),
 		"HOME=" + g.path("home"),
 		"TMPDIR=" + g.path("tmp"),
 		"KUBECONFIG=" + g.Kubeconfig(),
@@ -197,7 +211,7 @@ func (g *cluster) credentials(subjects ...subject) error {
 
 // run starts a program of the control plane, and remembers it for kill.
 func (g *cluster) run(name string, args ...string) (*process, error) {
-	p, err := startProcess(g.fork, name, g.program(name), args, g.Env(), g.Log(name))
+	p, err := startProcess(g.fork, name, g.Tool(name), args, g.Env(), g.Log(name))
 	if err == nil {
 		g.programs = append(g.programs, p)
 	}

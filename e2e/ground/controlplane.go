@@ -22,10 +22,8 @@ const servicePort = 443
 // its Service. It needs Linux, where all of 127.0.0.0/8 is this machine.
 type ControlPlane struct {
 	*cluster
-	net      loopback
-	fronts   map[int]*cable // before several kube-apiservers, by the number of the replica that talks to it
-	balanced bool           // see Options
-	close    func() error
+	net    loopback
+	fronts map[int]*cable // before several kube-apiservers, by the number of the replica that talks to it
 
 	mu       sync.Mutex
 	pillions map[string]*deployment // by namespace
@@ -45,60 +43,37 @@ func StartControlPlane(ctx context.Context, c Checkout, o Options, out io.Writer
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("the controlplane ground needs Linux, where all of 127.0.0.0/8 is this machine; this is %s", runtime.GOOS)
 	}
-	g := &ControlPlane{net: newLoopback(), balanced: o.Balanced, fronts: map[int]*cable{}, pillions: map[string]*deployment{}, binary: c.Webhook()}
-	g.close = sync.OnceValue(g.stopAll)
+	g := &ControlPlane{net: newLoopback(), fronts: map[int]*cable{}, pillions: map[string]*deployment{}, binary: c.Webhook()}
 	if err := mayListen(g.net, servicePort); err != nil {
 		return nil, err
 	}
-	apiServers, err := o.apiServers()
-	if err != nil {
-		return nil, err
-	}
-	builds, err := o.controlPlane()
-	if err != nil {
-		return nil, err
-	}
-	if g.cluster, err = newCluster(ctx, c, builds, out); err != nil {
+	o.Kind = KindControlPlane
+	if g.cluster, err = newCluster(ctx, c, o, out, g.stopReplicas); err != nil {
 		return nil, err
 	}
 	g.address, g.services = g.net.controlPlane(), g.net.services()
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, g.Close())
-		}
-	}()
 	began := time.Now()
-	if err := g.start(ctx, apiServers, o.Lag); err != nil {
-		return nil, fmt.Errorf("starting the control plane: %w", err)
+	if err := g.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the control plane: %w", err), g.Close())
 	}
 	fmt.Fprintf(out, "control plane ready in %.1f s, Services in %s\n", time.Since(began).Seconds(), g.services)
 	return g, nil
 }
 
-// Kind implements Ground.
-func (g *ControlPlane) Kind() string { return KindControlPlane }
-
 // Host implements Ground.
 func (g *ControlPlane) Host() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
-// Close implements Ground.
-func (g *ControlPlane) Close() error { return g.close() }
-
-func (g *ControlPlane) stopAll() error {
-	g.endLife(errors.New("the ground was closed"))
+func (g *ControlPlane) stopReplicas() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, d := range g.pillions {
 		d.stop(g.life, 0)
 	}
-	g.kill()
-	if err := g.remove(); err != nil {
-		return fmt.Errorf("removing the ground's folder: %w", err)
-	}
 	return nil
 }
 
-func (g *ControlPlane) start(ctx context.Context, apiServers int, late time.Duration) error {
+func (g *ControlPlane) start(ctx context.Context) error {
+	apiServers := g.options.APIServers
 	ports, err := freePorts(g.address, 3+apiServers)
 	if err != nil {
 		return err
@@ -119,7 +94,7 @@ func (g *ControlPlane) start(ctx context.Context, apiServers int, late time.Dura
 	if err := g.startEtcd(ctx, ports[0], ports[1]); err != nil {
 		return err
 	}
-	err = g.startAPIServers(ctx, ports[0], ports[3:], late, []string{
+	err = g.startAPIServers(ctx, ports[0], ports[3:], g.options.Lag, []string{
 		"--authorization-mode=RBAC",
 		"--endpoint-reconciler-type=none", // nobody routes to the Service "kubernetes" here
 	})

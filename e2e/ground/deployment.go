@@ -2,15 +2,13 @@ package ground
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,7 +29,7 @@ const tokenLifetime = 365 * 24 * time.Hour
 // A deployment is Pillion as it runs in one namespace: what the deployment controller,
 // the scheduler and the kubelet would do with the chart's Deployment.
 type deployment struct {
-	identity string // of everything that its processes were made from
+	identity string // of the program that its replicas run
 	wanted   int
 	replicas []*replica
 	balancer *balancer // of a ground that is Balanced, from the first start on
@@ -40,15 +38,20 @@ type deployment struct {
 // A replica is one Pillion.
 type replica struct {
 	Replica
-	number  int
-	process *process
+	number   int
+	process  *process
+	ready    atomic.Bool // on a ground that is Balanced
+	endProbe func()
 }
 
 // stop ends all replicas at the same time, as process.stop has it.
 func (d *deployment) stop(ctx context.Context, grace time.Duration) {
 	var all sync.WaitGroup
 	for _, r := range d.replicas {
-		all.Go(func() { r.process.stop(ctx, grace) })
+		all.Go(func() {
+			r.process.stop(ctx, grace)
+			r.endProbe()
+		})
 	}
 	all.Wait()
 	d.replicas = nil
@@ -71,6 +74,11 @@ func (g *ControlPlane) Rollout(ctx context.Context, namespace string) error {
 	defer done()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.rollout(ctx, namespace)
+}
+
+// rollout is Rollout for who holds g.mu.
+func (g *ControlPlane) rollout(ctx context.Context, namespace string) error {
 	d := g.deployment(namespace)
 	object, err := findDeployment(ctx, g.client, namespace)
 	if err != nil {
@@ -80,15 +88,14 @@ func (g *ControlPlane) Rollout(ctx context.Context, namespace string) error {
 		d.stop(ctx, stopGrace)
 		return nil
 	}
-	programs, err := g.programsOf(ctx, object, d.wanted)
+	p, err := newProgram(ctx, g.client, object)
 	if err != nil {
 		return err
 	}
-	identity := identify(programs)
-	if d.identity == identity && d.running(d.wanted) {
+	if d.identity == p.identity() && d.running(d.wanted) {
 		return nil
 	}
-	return g.restart(ctx, d, object, programs, identity)
+	return g.restart(ctx, d, object, p)
 }
 
 // Scale implements Ground. The first replica listens on the Service's ClusterIP and gets
@@ -102,23 +109,15 @@ func (g *ControlPlane) Scale(ctx context.Context, namespace string, n int) error
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	d := g.deployment(namespace)
-	d.wanted = n
+	d.wanted, d.identity = n, "" // all start anew
 	if n == 0 {
 		d.stop(ctx, stopGrace)
 		return nil
 	}
-	object, err := findDeployment(ctx, g.client, namespace)
-	if err != nil {
+	if err := g.rollout(ctx, namespace); err != nil || len(d.replicas) > 0 {
 		return err
 	}
-	if object == nil {
-		return fmt.Errorf("scaling Pillion: no Deployment in namespace %s", namespace)
-	}
-	programs, err := g.programsOf(ctx, object, n)
-	if err != nil {
-		return err
-	}
-	return g.restart(ctx, d, object, programs, identify(programs))
+	return fmt.Errorf("scaling Pillion: no Deployment in namespace %s", namespace)
 }
 
 // Kill implements Ground.
@@ -156,17 +155,12 @@ func (d *deployment) running(n int) bool {
 	return alive == n && len(d.replicas) == n
 }
 
-// restart replaces what runs by one process for each of programs, started together.
-func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv1.Deployment, programs []program, identity string) error {
+// restart replaces what runs by as many replicas as are wanted, started together.
+func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv1.Deployment, p program) error {
 	d.stop(ctx, stopGrace)
-	d.identity = identity
-	for n, p := range programs {
-		r, err := g.startReplica(ctx, object, n, p)
-		if err != nil {
-			d.stop(ctx, 0)
-			return fmt.Errorf("starting replica %d of Pillion in %s: %w", n, object.Namespace, err)
-		}
-		d.replicas = append(d.replicas, r)
+	d.identity = p.identity()
+	if err := g.startReplicas(ctx, d, object, 0, p); err != nil {
+		return err
 	}
 	if err := g.balance(ctx, d, object); err != nil {
 		d.stop(ctx, 0)
@@ -175,18 +169,27 @@ func (g *ControlPlane) restart(ctx context.Context, d *deployment, object *appsv
 	return g.untilReady(ctx, d, object)
 }
 
+// startReplicas starts as many replicas as are wanted, numbered from first, or none.
+func (g *ControlPlane) startReplicas(ctx context.Context, d *deployment, object *appsv1.Deployment, first int, p program) error {
+	for n := first; n < first+d.wanted; n++ {
+		r, err := g.startReplica(ctx, object, n, p)
+		if err != nil {
+			d.stop(ctx, 0)
+			return fmt.Errorf("starting replica %d of Pillion in %s: %w", n, object.Namespace, err)
+		}
+		d.replicas = append(d.replicas, r)
+	}
+	return nil
+}
+
 // untilReady waits until every replica says that it is ready; if one does not, all are
 // stopped.
 func (g *ControlPlane) untilReady(ctx context.Context, d *deployment, object *appsv1.Deployment) error {
-	ready, err := readiness(object)
-	if err != nil {
-		return err
-	}
 	var failed error
 	for _, r := range d.replicas {
-		failed = errors.Join(failed, r.process.until(ctx, replicaLimit, func(ctx context.Context) error {
-			return getOK(ctx, "http://"+r.Admin.String()+ready)
-		}))
+		err := r.process.until(ctx, replicaLimit, r.readyz(object))
+		r.ready.Store(err == nil)
+		failed = errors.Join(failed, err)
 	}
 	if failed != nil {
 		d.stop(ctx, 0)
@@ -231,60 +234,27 @@ func clusterIP(ctx context.Context, client kubernetes.Interface, object *appsv1.
 	return netip.Addr{}, fmt.Errorf("no Service in namespace %s has port %d and selects the pods of Deployment %s", object.Namespace, servicePort, object.Name)
 }
 
-// readiness is the path that the chart's readiness probe asks.
-func readiness(object *appsv1.Deployment) (string, error) {
-	probe := object.Spec.Template.Spec.Containers[0].ReadinessProbe
-	if probe == nil || probe.HTTPGet == nil {
-		return "", fmt.Errorf("the container of Deployment %s/%s has no readiness probe by HTTP", object.Namespace, object.Name)
-	}
-	return probe.HTTPGet.Path, nil
-}
-
-// programsOf are the programs of n replicas.
-func (g *ControlPlane) programsOf(ctx context.Context, object *appsv1.Deployment, n int) ([]program, error) {
-	var programs []program
-	for i := range n {
-		s := surroundings{
-			client:    g.client,
-			namespace: object.Namespace,
-			dir:       g.path(object.Namespace, strconv.Itoa(i)),
-		}
-		p, err := s.program(ctx, &object.Spec.Template.Spec)
-		if err != nil {
-			return nil, fmt.Errorf("running Deployment %s/%s: %w", object.Namespace, object.Name, err)
-		}
-		programs = append(programs, p)
-	}
-	return programs, nil
-}
-
-// identify tells programs that differ in anything apart.
-func identify(programs []program) string {
-	text, err := json.Marshal(programs)
-	if err != nil {
-		panic(fmt.Sprintf("a program is plain data: %v", err))
-	}
-	return fmt.Sprintf("%x", sha256.Sum256(text))
+// readyz asks what the chart's readiness probe asks.
+func (r *replica) readyz(object *appsv1.Deployment) func(context.Context) error {
+	path := object.Spec.Template.Spec.Containers[0].ReadinessProbe.HTTPGet.Path
+	return func(ctx context.Context) error { return getOK(ctx, "http://"+r.Admin.String()+path) }
 }
 
 // startReplica starts replica number n: the container's own arguments, environment and settings, but for the
 // addresses and the kubeconfig, which only hold here.
 func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployment, n int, p program) (*replica, error) {
-	if err := p.writeFiles(); err != nil {
-		return nil, err
-	}
 	address := g.net.replica(n)
 	ports, err := freePorts(address, 1)
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{number: n, Replica: Replica{
+	r := &replica{number: n, endProbe: func() {}, Replica: Replica{
 		Name:  object.Name + "-" + strconv.Itoa(n),
 		Serve: netip.AddrPortFrom(address, servicePort),
 		Admin: netip.AddrPortFrom(address, uint16(ports[0])),
 		Log:   g.path("log", object.Namespace+"-"+strconv.Itoa(n)),
 	}}
-	if n == 0 && !g.balanced {
+	if n == 0 && !g.options.Balanced {
 		clusterIP, err := clusterIP(ctx, g.client, object)
 		if err != nil {
 			return nil, err
@@ -295,18 +265,24 @@ func (g *ControlPlane) startReplica(ctx context.Context, object *appsv1.Deployme
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := g.serviceAccount(ctx, object, server, p.Dir)
+	dir := g.path(object.Namespace, strconv.Itoa(n))
+	args, env, err := p.write(dir, r.Serve.String(), r.Admin.String())
 	if err != nil {
 		return nil, err
 	}
-	if err := p.setAddresses(r.Serve.String(), r.Admin.String()); err != nil {
+	kubeconfig, err := g.serviceAccount(ctx, object, server, dir)
+	if err != nil {
 		return nil, err
 	}
-	args := append(slices.Clone(p.Args), "--kubeconfig="+kubeconfig)
-	if r.process, err = startProcess(g.fork, r.Name, g.binary, args, p.Env, r.Log); err != nil {
+	if r.process, err = startProcess(g.fork, r.Name, g.binary, append(args, "--kubeconfig="+kubeconfig), env, r.Log); err != nil {
 		return nil, err
 	}
 	r.PID = r.process.cmd.Process.Pid
+	if g.options.Balanced {
+		var life context.Context
+		life, r.endProbe = context.WithCancel(g.life)
+		go probe(life, &r.ready, failureThreshold, r.readyz(object))
+	}
 	return r, nil
 }
 

@@ -12,6 +12,8 @@ import (
 type Ground interface {
 	// Kind is what Options.Kind asked for.
 	Kind() string
+	// Versions are those of Kubernetes and Helm, for a reader.
+	Versions() string
 	// Kubeconfig is the path of a kubeconfig with a cluster admin's rights.
 	Kubeconfig() string
 	// Tool is the path of a program of the versions under test: "kubectl", "helm" or "pillion".

@@ -1,14 +1,14 @@
 package ground
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -45,67 +45,17 @@ func (c Checkout) Image() (ImageReference, error) {
 	return ImageReference{Name: values.Image.Repository, Tag: chart.AppVersion}, nil
 }
 
-// BuildImage has buildah build the Dockerfile around the binary of `make build`, and push
-// the image to destination, in the notation of containers-transports(5):
-// "oci-archive:FILE:REFERENCE", "docker://HOST/NAME:TAG" (over plain HTTP where it must). What it
-// needs for that stands in the folder scratch, which is removed. It returns the digest of
-// the image's manifest.
-//
-// The same binary at the same commit gives the same digest: every time in the image is
-// that of the commit.
+// BuildImage has .ci/image build Pillion's image, and push it to destination, such as "oci:FOLDER" or
+// "docker://HOST/NAME:TAG". What it needs for that stands in the folder scratch, which is removed. It
+// returns the digest of the image's manifest.
 func BuildImage(ctx context.Context, c Checkout, scratch, destination string) (digest string, err error) {
-	if err := os.MkdirAll(scratch, 0o700); err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	policy := filepath.Join(scratch, "policy.json")
-	if err := os.WriteFile(policy, []byte(`{"default": [{"type": "insecureAcceptAnything"}]}`), 0o600); err != nil {
-		return "", err
-	}
-	reference, err := c.Image()
-	if err != nil {
-		return "", err
-	}
-	revision, created, err := c.commit(ctx)
-	if err != nil {
-		return "", err
-	}
-	buildah := func(args ...string) error {
-		cmd := exec.CommandContext(ctx, "buildah", append([]string{
-			"--storage-driver=vfs", "--root=" + filepath.Join(scratch, "root"), "--runroot=" + filepath.Join(scratch, "run"),
-		}, args...)...)
-		cmd.Dir = string(c)
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratch, "TMPDIR=" + scratch}
-		if said, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("buildah %s: %w\n%s", args[0], err, said)
-		}
-		return nil
-	}
-	err = buildah("build", "--isolation=chroot", "--signature-policy="+policy, "--layers=false",
-		"--timestamp="+strconv.FormatInt(created, 10),
-		"--build-arg=VERSION="+reference.Tag, "--build-arg=REVISION="+revision,
-		"--tag="+reference.String(), ".")
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(scratch, "digest")
-	err = buildah("push", "--signature-policy="+policy, "--tls-verify=false", "--format=oci", "--digestfile="+file, reference.String(), destination)
-	if err != nil {
-		return "", err
-	}
-	text, err := os.ReadFile(file)
-	return strings.TrimSpace(string(text)), err
-}
-
-// commit is the checkout's commit and its time, in seconds since 1970. A folder that is
-// no Git checkout has neither.
-func (c Checkout) commit(ctx context.Context) (revision string, seconds int64, err error) {
-	cmd := exec.CommandContext(ctx, "git", "log", "-1", "--format=%H %ct")
-	cmd.Dir = string(c)
+	cmd := exec.CommandContext(ctx, c.Path(".ci", "image"), scratch, destination)
+	cmd.WaitDelay = time.Second
+	var said bytes.Buffer
+	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		return "unknown", 0, nil
+		return "", fmt.Errorf("building the image: %w\n%s", err, &said)
 	}
-	_, err = fmt.Sscan(string(out), &revision, &seconds)
-	return revision, seconds, err
+	return strings.TrimSpace(string(out)), nil
 }

@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
 )
 
 // A loopback is the part of 127.0.0.0/8 that one ground keeps to, so that several stand
@@ -58,14 +56,5 @@ func mayListen(l loopback, port int) error {
 	if !errors.Is(err, os.ErrPermission) {
 		return fmt.Errorf("listening on port %d, as Pillion's Service has it: %w", port, err)
 	}
-	return fmt.Errorf("this user may not listen on port %d (ports from %s up are free to all), and kube-apiserver calls Pillion on its Service's port: run as root, or allow it with: sudo sysctl net.ipv4.ip_unprivileged_port_start=%d",
-		port, unprivilegedPortStart(), port)
-}
-
-func unprivilegedPortStart() string {
-	data, err := os.ReadFile("/proc/sys/net/ipv4/ip_unprivileged_port_start")
-	if err != nil {
-		return strconv.Itoa(1024)
-	}
-	return strings.TrimSpace(string(data))
+	return fmt.Errorf("this user may not listen on port %[1]d, and kube-apiserver calls Pillion on its Service's port: run as root, or allow it with: sudo sysctl net.ipv4.ip_unprivileged_port_start=%[1]d", port)
 }

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"text/template"
 	"time"
 
@@ -63,9 +62,6 @@ type Node struct {
 	network  network
 	images   *http.Server
 	registry netip.AddrPort
-	close    func() error
-
-	proxySync time.Duration // see Options
 }
 
 // needed are the programs of Debian that a node needs, with their packages.
@@ -104,33 +100,18 @@ func StartNode(ctx context.Context, c Checkout, o Options, out io.Writer) (_ *No
 	if err := nodeCanRun(); err != nil {
 		return nil, fmt.Errorf("starting a node: %w", err)
 	}
-	if n, err := o.apiServers(); err != nil || n > 1 {
-		return nil, errors.Join(err, errors.New("starting a node: API_SERVERS needs GROUND=controlplane"))
-	}
-	builds, err := o.node()
-	if err != nil {
+	o.Kind = KindNode
+	g := &Node{}
+	if g.cluster, err = newCluster(ctx, c, o, out, g.stopSpace); err != nil {
 		return nil, err
 	}
-	g := &Node{proxySync: cmp.Or(o.ProxySync, 100*time.Millisecond)}
-	g.close = sync.OnceValue(g.stopAll)
-	if g.cluster, err = newCluster(ctx, c, builds, out); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, g.Close())
-		}
-	}()
 	began := time.Now()
 	if err := g.start(ctx); err != nil {
-		return nil, fmt.Errorf("starting the node: %w", err)
+		return nil, errors.Join(fmt.Errorf("starting the node: %w", err), g.Close())
 	}
 	fmt.Fprintf(out, "node ready in %.1f s, its address is %s\n", time.Since(began).Seconds(), g.address)
 	return g, nil
 }
-
-// Kind implements Ground.
-func (g *Node) Kind() string { return KindNode }
 
 // Host implements Ground.
 func (g *Node) Host() netip.Addr { return g.network.host() }
@@ -143,23 +124,14 @@ func (g *Node) StaticPods() string { return g.path("staticpods") }
 // images from. The repositories of Released can be pushed to.
 func (g *Node) Registry() string { return g.registry.String() }
 
-// Close implements Ground.
-func (g *Node) Close() error { return g.close() }
-
-func (g *Node) stopAll() error {
-	g.endLife(errors.New("the ground was closed"))
+func (g *Node) stopSpace() error {
 	if g.images != nil {
 		_ = g.images.Close() // its listener ends with the namespace anyway
 	}
-	g.kill()
-	var err error
-	if g.space != nil {
-		err = errors.Join(g.space.close(), removeWire(g.dir))
+	if g.space == nil {
+		return nil
 	}
-	if removeErr := g.remove(); removeErr != nil {
-		err = errors.Join(err, fmt.Errorf("removing the ground's folder: %w", removeErr))
-	}
-	return err
+	return errors.Join(g.space.close(), removeWire(g.dir))
 }
 
 func (g *Node) start(ctx context.Context) (err error) {
@@ -252,7 +224,7 @@ func (g *Node) configure() error {
 		"Node":            nodeName,
 		"ProxyKubeconfig": g.kubeconfigOf(proxy),
 		"ProxyHealth":     g.at(proxyHealthPort),
-		"ProxySync":       g.proxySync.String(),
+		"ProxySync":       cmp.Or(g.options.ProxySync, 100*time.Millisecond).String(),
 	}
 	for _, folder := range []string{g.StaticPods(), g.path("cni"), g.path("registries", "_default"), g.path("podlogs"), g.path("volumeplugins")} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {

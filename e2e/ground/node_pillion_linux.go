@@ -60,7 +60,7 @@ func (g *Node) rolledOut(ctx context.Context, namespace string) error {
 	}
 	for _, pod := range pods {
 		if !isReady(pod) {
-			return fmt.Errorf("pod %s is not ready: %s", pod.Name, state(pod))
+			return fmt.Errorf("pod %s is not ready: %s", pod.Name, pod.Status.String())
 		}
 	}
 	address, err := clusterIP(ctx, g.client, object)
@@ -95,20 +95,6 @@ func isReady(pod corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// state says what a pod and its containers are waiting for.
-func state(pod corev1.Pod) string {
-	said := []string{string(pod.Status.Phase)}
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.State.Waiting != nil {
-			said = append(said, c.Name, c.State.Waiting.Reason, c.State.Waiting.Message)
-		}
-		if c.LastTerminationState.Terminated != nil {
-			said = append(said, "last ended with code", fmt.Sprint(c.LastTerminationState.Terminated.ExitCode))
-		}
-	}
-	return strings.Join(said, " ")
 }
 
 // Scale implements Ground, by the Deployment.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -142,48 +142,32 @@ func makeCgroups(name string) error {
 // cgroupLimit is how long the kernel may take to see that a group's processes are gone.
 const cgroupLimit = 10 * time.Second
 
-// removeCgroups removes the groups below name, if they are there.
+// removeCgroups removes the groups below name, if they are there. Their files go with them.
 func removeCgroups(name string) error {
 	roots, err := cgroupRoots()
 	if err != nil {
 		return err
 	}
-	limit := time.Now().Add(cgroupLimit)
-	for _, root := range roots {
-		for {
-			err := removeCgroup(filepath.Join(root, name))
-			if err == nil {
-				break
-			}
-			if !errors.Is(err, syscall.EBUSY) || time.Now().After(limit) {
-				return fmt.Errorf("removing control groups: %w", err)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	return nil
-}
-
-// removeCgroup removes a group and those below it. Its files go with it.
-func removeCgroup(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) { // ENODEV: it went while it was read
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := removeCgroup(filepath.Join(dir, e.Name())); err != nil {
-				return err
+	for limit := time.Now().Add(cgroupLimit); ; time.Sleep(50 * time.Millisecond) {
+		var err error
+		for _, root := range roots {
+			var groups []string
+			_ = filepath.WalkDir(filepath.Join(root, name), func(path string, entry os.DirEntry, err error) error {
+				if err == nil && entry.IsDir() {
+					groups = append(groups, path)
+				}
+				return nil // groups come and go
+			})
+			for _, group := range slices.Backward(groups) {
+				if removeErr := os.Remove(group); removeErr != nil && !errors.Is(removeErr, os.ErrNotExist) {
+					err = fmt.Errorf("removing control groups: %w", removeErr)
+				}
 			}
 		}
+		if err == nil || time.Now().After(limit) {
+			return err
+		}
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // processOf is a process of the container with that ID: the first of its control group.

@@ -64,51 +64,17 @@ func FromEnvironment() Options {
 	return o
 }
 
-// ParseOptions reads settings as a shell has them before a command, with commas between them:
-// GROUND=node,K8S=1.37,HELM=4.
-func ParseOptions(settings string) (Options, error) {
-	var o Options
-	for setting := range strings.SplitSeq(settings, ",") {
-		name, value, _ := strings.Cut(setting, "=")
-		switch name {
-		case "GROUND":
-			o.Kind = value
-		case "K8S":
-			o.Kubernetes = value
-		case "HELM":
-			o.Helm = value
-		default:
-			return Options{}, fmt.Errorf("%q is none of GROUND=…, K8S=…, HELM=…", setting)
-		}
+// complete are the options with the default of each that is not set, but the kind; or why there is no
+// such ground.
+func (o Options) complete() (Options, error) {
+	var kubernetesErr, helmErr error
+	o.Kubernetes, kubernetesErr = choose("K8S", o.Kubernetes, kubernetesVersions)
+	o.Helm, helmErr = choose("HELM", o.Helm, helmVersions)
+	if o.APIServers < 0 || o.APIServers > 9 || o.APIServers > 1 && o.Kind == KindNode {
+		return o, errors.New("API_SERVERS: must be a number from 1 to 9, and needs GROUND=controlplane")
 	}
-	return o, nil
-}
-
-// String names the ground that the options choose, when all three are set.
-func (o Options) String() string {
-	return fmt.Sprintf("%s, Kubernetes %s, Helm %s", o.Kind, o.Kubernetes, o.Helm)
-}
-
-// Chosen are the options of a ground of that kind that was started with o.
-func (o Options) Chosen(kind string) (Options, error) {
-	kubernetes, kubernetesErr := choose("K8S", o.Kubernetes, kubernetesVersions)
-	helm, helmErr := choose("HELM", o.Helm, helmVersions)
-	o.Kind, o.Kubernetes, o.Helm = kind, kubernetes, helm
+	o.APIServers = max(1, o.APIServers)
 	return o, errors.Join(kubernetesErr, helmErr)
-}
-
-// Differ tells what o asks for explicitly and a ground with the chosen options is not, as
-// settings; empty if that ground will do.
-func (o Options) Differ(chosen Options) []string {
-	var differ []string
-	for _, setting := range []struct{ name, asked, is string }{
-		{"GROUND", o.Kind, chosen.Kind}, {"K8S", o.Kubernetes, chosen.Kubernetes}, {"HELM", o.Helm, chosen.Helm},
-	} {
-		if setting.asked != "" && setting.asked != setting.is {
-			differ = append(differ, setting.name+"="+setting.asked)
-		}
-	}
-	return differ
 }
 
 // Kinds are the kinds of grounds that can run on this machine.
@@ -145,25 +111,12 @@ func start[G Ground](g G, err error) (Ground, error) {
 	return g, nil
 }
 
-// controlPlane are the programs that every ground needs, with kubectl and helm.
-func (o Options) controlPlane() ([]programs, error) {
-	kubernetes, kubernetesErr := choose("K8S", o.Kubernetes, kubernetesVersions)
-	helm, helmErr := choose("HELM", o.Helm, helmVersions)
-	builds := []programs{controlPlanePrograms(kubernetes), etcdPrograms(), helmPrograms(helm)}
-	return o.optimised(builds), errors.Join(kubernetesErr, helmErr)
-}
-
-// node are those that a node needs besides.
-func (o Options) node() ([]programs, error) {
-	builds, err := o.controlPlane()
-	if err != nil {
-		return nil, err
+// programs are those that a ground with the options, which are complete, runs.
+func (o Options) programs() []programs {
+	builds := []programs{controlPlanePrograms(o.Kubernetes), etcdPrograms, helmPrograms(o.Helm)}
+	if o.Kind == KindNode {
+		builds = append(builds, nodePrograms(o.Kubernetes))
 	}
-	kubernetes, err := choose("K8S", o.Kubernetes, kubernetesVersions)
-	return o.optimised(append(builds, nodePrograms(kubernetes))), err
-}
-
-func (o Options) optimised(builds []programs) []programs {
 	for i := range builds {
 		builds[i].measured = o.Measured
 	}

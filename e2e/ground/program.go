@@ -2,6 +2,8 @@ package ground
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -10,89 +12,52 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 )
 
-// A program is what a kubelet makes of a container: its arguments, its environment, and
-// the files that are mounted into it. It is plain data.
+// A program is what a kubelet runs of a pod with one container. It is plain data.
 type program struct {
-	Args, Env []string
-	Dir       string            // a folder of its own
-	Files     map[string][]byte // by path
-	Folders   []string          // empty ones, to be made
+	Args    []string
+	Env     []corev1.EnvVar
+	Mounts  []corev1.VolumeMount         // the longest path first
+	Volumes map[string]map[string][]byte // what they hold, by the name, and by the key
 }
 
-// surroundings are where a container runs.
-type surroundings struct {
-	client    kubernetes.Interface
-	namespace string
-	dir       string // where its volumes stand
-}
-
-// program makes a program of the pod's only container. What it cannot do as a kubelet
+// newProgram reads the program of a Deployment. What it cannot do as a kubelet
 // would (parts of volumes, variables from elsewhere) is an error.
-func (s surroundings) program(ctx context.Context, pod *corev1.PodSpec) (program, error) {
+func newProgram(ctx context.Context, client kubernetes.Interface, object *appsv1.Deployment) (program, error) {
+	pod := &object.Spec.Template.Spec
 	if len(pod.Containers) != 1 || len(pod.InitContainers) != 0 || len(pod.Containers[0].Command)+len(pod.Containers[0].EnvFrom) != 0 {
-		return program{}, fmt.Errorf("%d containers and %d init containers; the ground runs exactly one container, by its image's entry point and without envFrom", len(pod.Containers), len(pod.InitContainers))
+		return program{}, fmt.Errorf("running Deployment %s/%s: the ground runs exactly one container, by its image's entry point and without envFrom", object.Namespace, object.Name)
 	}
 	container := &pod.Containers[0]
-	p := program{Dir: s.dir, Files: map[string][]byte{}}
-	paths, err := s.mount(ctx, pod, container, &p)
-	if err != nil {
-		return program{}, err
-	}
-	for _, v := range container.Env {
-		if v.ValueFrom != nil {
-			return program{}, fmt.Errorf("environment variable %s: the ground knows plain values only", v.Name)
+	p := program{Args: container.Args, Env: container.Env, Mounts: container.VolumeMounts, Volumes: map[string]map[string][]byte{}}
+	slices.SortFunc(p.Mounts, func(a, b corev1.VolumeMount) int { return len(b.MountPath) - len(a.MountPath) })
+	for _, m := range p.Mounts {
+		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
+		if i < 0 || m.SubPath != "" || m.SubPathExpr != "" {
+			return program{}, fmt.Errorf("mount %s of volume %s: no such volume, or a part of one", m.MountPath, m.Name)
 		}
-		p.Env = append(p.Env, v.Name+"="+v.Value)
-	}
-	for name, data := range p.Files {
-		if path.Base(name) == settingsFile { // its paths are those inside the container
-			p.Files[name] = []byte(paths.Replace(string(data)))
+		files, err := readVolume(ctx, client, object.Namespace, &pod.Volumes[i])
+		if err != nil {
+			return program{}, fmt.Errorf("volume %s: %w", m.Name, err)
 		}
-	}
-	for _, arg := range container.Args {
-		p.Args = append(p.Args, paths.Replace(arg))
+		p.Volumes[m.Name] = files
 	}
 	return p, nil
 }
 
-// mount reads the volumes that the container mounts, and returns what turns the paths
-// inside the container into those on this machine.
-func (s surroundings) mount(ctx context.Context, pod *corev1.PodSpec, container *corev1.Container, p *program) (*strings.Replacer, error) {
-	mounts := slices.Clone(container.VolumeMounts)
-	slices.SortFunc(mounts, func(a, b corev1.VolumeMount) int { return len(b.MountPath) - len(a.MountPath) })
-	var pairs []string
-	for _, m := range mounts {
-		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })
-		if i < 0 || m.SubPath != "" || m.SubPathExpr != "" {
-			return nil, fmt.Errorf("mount %s of volume %s: no such volume, or a part of one", m.MountPath, m.Name)
-		}
-		folder := filepath.Join(s.dir, "volumes", m.Name)
-		files, err := s.volume(ctx, &pod.Volumes[i])
-		if err != nil {
-			return nil, fmt.Errorf("volume %s: %w", m.Name, err)
-		}
-		p.Folders = append(p.Folders, folder)
-		for name, data := range files {
-			p.Files[filepath.Join(folder, filepath.FromSlash(name))] = data
-		}
-		pairs = append(pairs, path.Clean(m.MountPath), folder)
-	}
-	return strings.NewReplacer(pairs...), nil
-}
-
-// volume is the content of a volume, by key.
-func (s surroundings) volume(ctx context.Context, v *corev1.Volume) (map[string][]byte, error) {
+// readVolume is the content of a volume, by key.
+func readVolume(ctx context.Context, client kubernetes.Interface, namespace string, v *corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case v.EmptyDir != nil:
 		return nil, nil
 	case v.ConfigMap != nil && len(v.ConfigMap.Items) == 0 && v.ConfigMap.Optional == nil:
-		object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
+		object, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, v.ConfigMap.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -103,7 +68,7 @@ func (s surroundings) volume(ctx context.Context, v *corev1.Volume) (map[string]
 		}
 		return data, nil
 	case v.Secret != nil && len(v.Secret.Items) == 0 && v.Secret.Optional == nil:
-		object, err := s.client.CoreV1().Secrets(s.namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
+		object, err := client.CoreV1().Secrets(namespace).Get(ctx, v.Secret.SecretName, metav1.GetOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -112,50 +77,67 @@ func (s surroundings) volume(ctx context.Context, v *corev1.Volume) (map[string]
 	return nil, fmt.Errorf("the ground mounts emptyDir, and configMap and secret volumes as a whole, only")
 }
 
+// identity tells programs that differ in anything apart.
+func (p program) identity() string {
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(fmt.Sprintf("a program is plain data: %v", err))
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
+}
+
 // settingsFile is the name of the file that the server of the chart runs by.
 const settingsFile = "settings.yaml"
 
-// setAddresses changes the settings on disk, so that the program listens at other addresses than its container would.
-func (p program) setAddresses(serve, admin string) error {
-	for name, data := range p.Files {
-		if path.Base(name) != settingsFile {
-			continue
-		}
-		var settings map[string]any
-		if err := yaml.Unmarshal(data, &settings); err != nil {
-			return fmt.Errorf("reading the settings: %w", err)
-		}
-		server, ok := settings["server"].(map[string]any)
-		if !ok {
-			return fmt.Errorf("the settings %s have no server", name)
-		}
-		server["listen"], server["adminListen"] = serve, admin
-		text, err := yaml.Marshal(settings)
-		if err != nil {
-			return fmt.Errorf("writing the settings: %w", err)
-		}
-		return os.WriteFile(name, text, 0o600)
+// write makes the folder dir from scratch, with the volumes in it. The program listens at the addresses, other
+// ones than its container would. It returns the program's arguments and environment with the paths of this machine.
+func (p program) write(dir, serve, admin string) (args, env []string, err error) {
+	var pairs []string
+	for _, m := range p.Mounts {
+		pairs = append(pairs, path.Clean(m.MountPath), filepath.Join(dir, "volumes", m.Name))
 	}
-	return fmt.Errorf("the program in %s has no %s", p.Dir, settingsFile)
+	paths := strings.NewReplacer(pairs...)
+	for _, arg := range p.Args {
+		args = append(args, paths.Replace(arg))
+	}
+	for _, v := range p.Env {
+		if v.ValueFrom != nil {
+			return nil, nil, fmt.Errorf("environment variable %s: the ground knows plain values only", v.Name)
+		}
+		env = append(env, v.Name+"="+v.Value)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, nil, err
+	}
+	for volume, files := range p.Volumes {
+		folder := filepath.Join(dir, "volumes", volume)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return nil, nil, err
+		}
+		for name, data := range files {
+			if name == settingsFile {
+				if data, err = setAddresses(paths.Replace(string(data)), serve, admin); err != nil {
+					return nil, nil, err
+				}
+			}
+			if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return args, env, nil
 }
 
-// writeFiles makes the program's folder, with the files in it, from scratch.
-func (p program) writeFiles() error {
-	if err := os.RemoveAll(p.Dir); err != nil {
-		return err
+// setAddresses returns the settings with other addresses to listen at.
+func setAddresses(text, serve, admin string) ([]byte, error) {
+	var settings map[string]any
+	if err := yaml.Unmarshal([]byte(text), &settings); err != nil {
+		return nil, fmt.Errorf("reading the settings: %w", err)
 	}
-	for _, dir := range append(slices.Clone(p.Folders), p.Dir) {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
+	server, ok := settings["server"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the settings have no server: %s", text)
 	}
-	for name, data := range p.Files {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+	server["listen"], server["adminListen"] = serve, admin
+	return yaml.Marshal(settings)
 }

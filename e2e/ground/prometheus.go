@@ -7,12 +7,11 @@ import (
 
 // prometheusPrograms are promtool. Without service discovery of clouds it takes a third of the modules.
 var prometheusPrograms = programs{
-	title:     "Prometheus",
-	dir:       "prometheus/v3",
-	versions:  "github.com/prometheus/prometheus",
-	packages:  []string{"github.com/prometheus/prometheus/cmd/promtool"},
-	tags:      "remove_all_sd",
-	variables: func(map[string]string) []string { return nil },
+	title:    "Prometheus",
+	dir:      "prometheus/v3",
+	versions: "github.com/prometheus/prometheus",
+	packages: []string{"github.com/prometheus/prometheus/cmd/promtool"},
+	tags:     "remove_all_sd",
 }
 
 // Prometheus builds promtool, if it is not built yet, and returns its folder.

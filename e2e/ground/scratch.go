@@ -13,17 +13,11 @@ import (
 // owners died without removing them. An owner holds the lock beside its folder, and the
 // kernel lets go of it when the owner dies, however it dies.
 func newScratch(ctx context.Context, parent string) (dir string, remove func() error, err error) {
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", nil, err
-	}
-	unlockAll, err := lock(ctx, filepath.Join(parent, ".lock"), func() {})
+	unlockAll, err := sweep(ctx, parent)
 	if err != nil {
 		return "", nil, err
 	}
 	defer unlockAll()
-	if err := sweep(parent); err != nil {
-		return "", nil, err
-	}
 	dir, err = os.MkdirTemp(parent, "")
 	if err != nil {
 		return "", nil, err
@@ -44,39 +38,40 @@ func newScratch(ctx context.Context, parent string) (dir string, remove func() e
 func cgroupOf(dir string) string { return "/pillion-" + filepath.Base(dir) }
 
 // sweep removes the folders below parent that have no living owner, and what
-// else of a node does not end with its owner: control groups, a network interface.
-func sweep(parent string) error {
-	owners, err := filepath.Glob(filepath.Join(parent, "*.owner"))
-	if err != nil {
-		return err
+// else of a node does not end with its owner: control groups, a network interface. Until it is unlocked,
+// nobody else makes or removes folders there.
+func sweep(ctx context.Context, parent string) (unlock func(), err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
 	}
+	unlock, err = lock(ctx, filepath.Join(parent, ".lock"), func() {})
+	if err != nil {
+		return nil, err
+	}
+	owners, err := filepath.Glob(filepath.Join(parent, "*.owner"))
 	for _, owner := range owners {
-		unlock, err := TryLock(owner)
-		if errors.Is(err, ErrLocked) {
+		unlockOwner, lockErr := TryLock(owner)
+		if errors.Is(lockErr, ErrLocked) {
 			continue
 		}
-		if err == nil {
+		if err = errors.Join(err, lockErr); lockErr == nil {
 			dir := strings.TrimSuffix(owner, ".owner")
-			err = errors.Join(removeCgroups(cgroupOf(dir)), removeWire(dir), os.RemoveAll(dir), os.Remove(owner))
-			unlock()
-		}
-		if err != nil {
-			return fmt.Errorf("removing what a dead ground left: %w", err)
+			err = errors.Join(err, removeCgroups(cgroupOf(dir)), removeWire(dir), os.RemoveAll(dir), os.Remove(owner))
+			unlockOwner()
 		}
 	}
-	return nil
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("removing what a dead ground left: %w", err)
+	}
+	return unlock, nil
 }
 
 // Sweep removes what grounds of this checkout left whose owners were killed.
 func Sweep(ctx context.Context, c Checkout) error {
-	parent := c.cache("grounds")
-	if !present(parent) {
-		return nil
+	unlock, err := sweep(ctx, c.cache("grounds"))
+	if err == nil {
+		unlock()
 	}
-	unlock, err := lock(ctx, filepath.Join(parent, ".lock"), func() {})
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	return sweep(parent)
+	return err
 }

@@ -33,7 +33,6 @@ type Command struct {
 	Section string // the heading that it stands under
 	Text    string // without a prompt, and without a comment at its end
 	Script  bool   // the text is a script of several lines
-	Console bool   // of a block marked console
 	Shown   string // the output that stands below it; "" where the page shows none
 }
 
@@ -70,7 +69,7 @@ func Commands(text string) []Command {
 		case fence == "```console" && !strings.HasPrefix(line, "$ "):
 			found[len(found)-1].Shown += line + "\n"
 		case fence == "```console", strings.HasPrefix(line, "    "):
-			command := Command{Section: section, Console: fence == "```console"}
+			command := Command{Section: section}
 			command.Text, more = goesOn(comment.ReplaceAllString(line[len("$ "):], ""))
 			command.Text = strings.TrimSpace(command.Text)
 			found = append(found, command)

@@ -18,7 +18,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -63,21 +62,11 @@ func run(ctx context.Context, args []string) error {
 			return nil
 		}
 	}
-	return serve(ctx, software, ports(os.Getenv("LISTEN")+","+os.Getenv("STANDIN_LISTEN")))
+	return serve(ctx, software, os.Getenv("LISTEN")+","+os.Getenv("STANDIN_LISTEN"))
 }
 
-func ports(list string) []string {
-	var ports []string
-	for _, port := range strings.Split(list, ",") {
-		if port = strings.TrimSpace(port); port != "" {
-			ports = append(ports, port)
-		}
-	}
-	slices.Sort(ports)
-	return slices.Compact(ports)
-}
-
-func serve(ctx context.Context, software string, ports []string) error {
+func serve(ctx context.Context, software, listen string) error {
+	ports := slices.Sorted(slices.Values(strings.FieldsFunc(listen, func(r rune) bool { return r == ',' || r == ' ' })))
 	server := &http.Server{
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +74,7 @@ func serve(ctx context.Context, software string, ports []string) error {
 		}),
 	}
 	failed := make(chan error, len(ports))
-	for _, port := range ports {
+	for _, port := range slices.Compact(ports) {
 		listener, err := net.Listen("tcp", ":"+port)
 		if err != nil {
 			return err
@@ -107,34 +96,19 @@ func serve(ctx context.Context, software string, ports []string) error {
 // get asks until it is answered, since who it asks may still be starting.
 func get(ctx context.Context, url string) error {
 	client := &http.Client{Timeout: 5 * time.Second}
-	for tries := 1; ; tries++ {
-		body, err := getOnce(ctx, client, url)
-		if err == nil {
-			fmt.Printf("try %d: %s\n", tries, strings.TrimSpace(body))
-			return nil
+	for tries := 1; ctx.Err() == nil; tries++ {
+		response, err := client.Get(url)
+		if err != nil {
+			fmt.Printf("try %d: %v\n", tries, err)
+		} else {
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			fmt.Printf("try %d: %s\n", tries, strings.TrimSpace(string(body)))
+			if err == nil && response.StatusCode == http.StatusOK {
+				return nil
+			}
 		}
-		fmt.Printf("try %d: %v\n", tries, err)
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-time.After(100 * time.Millisecond):
-		}
+		time.Sleep(100 * time.Millisecond)
 	}
-}
-
-func getOnce(ctx context.Context, client *http.Client, url string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return string(body), err
+	return context.Cause(ctx)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // recorded is what the code of a version of Kubernetes itself makes of pods.
-// The programs in e2e/defaults write it, and an end-to-end test compares.
+// The program in e2e/defaults writes it, and an end-to-end test compares.
 type recorded struct {
 	Pods []struct {
 		Given, Defaulted map[string]any

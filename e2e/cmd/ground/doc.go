@@ -3,10 +3,8 @@
 //	ground up        start one, unless it runs, and leave it running
 //	ground down      remove it without a trace
 //	ground demo      start another one, show on it what Pillion does, and remove it
-//	ground walk      start a control plane, run the commands of the README and of docs/ on it, and remove it
-//	ground pictures  start a control plane, draw docs/images/first-five-minutes.svg on it, and remove it
-//	ground programs  build what the end-to-end tests on grounds run, unless it is built
-//	ground image     build Pillion's image into an OCI archive
+//	ground walk      start control planes, run the commands of the README and of pages on them, and remove them
+//	ground programs  build what the end-to-end tests on a ground run, unless it is built
 //	ground helm      build Helm, unless it is built, and print its path
 //	ground kinds     print the kinds of grounds that can run here
 //

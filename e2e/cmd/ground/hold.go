@@ -41,7 +41,7 @@ func hold(ctx context.Context, checkout ground.Checkout) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	log, err := os.Create(s.log())
+	log, err := os.Create(s.path("log"))
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,7 @@ func hold(ctx context.Context, checkout ground.Checkout) (err error) {
 
 // raise starts the ground that the environment asks for, and installs Pillion on it.
 func raise(ctx context.Context, checkout ground.Checkout, s state, out io.Writer) (_ ground.Ground, err error) {
-	asked := ground.FromEnvironment()
-	g, err := ground.Start(ctx, checkout, asked, out)
+	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), out)
 	if err != nil {
 		return nil, err
 	}
@@ -78,5 +77,5 @@ func raise(ctx context.Context, checkout ground.Checkout, s state, out io.Writer
 	if err := ground.Install(ctx, g, checkout, "--set", "library={"+library+"}"); err != nil {
 		return nil, err
 	}
-	return g, s.publish(g, checkout, asked)
+	return g, s.publish(g, checkout)
 }

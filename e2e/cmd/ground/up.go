@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -65,31 +66,27 @@ func up(ctx context.Context, checkout ground.Checkout) error {
 // errBusy is what up says where it finds a holder without a ground that answers.
 var errBusy = errors.New("a ground is being started or ended, or is broken (`make down` removes it)")
 
-// welcome checks that the API server answers, and says how to use the ground.
-func welcome(ctx context.Context, checkout ground.Checkout, state string) error {
+// welcome checks that the ground is as the environment asks and answers, and says how to use it.
+func welcome(ctx context.Context, checkout ground.Checkout, how string) error {
 	s := stateOf(checkout)
-	chosen, err := s.chosen()
+	text, err := os.ReadFile(s.path("welcome"))
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBusy, err)
 	}
-	if differ := ground.FromEnvironment().Differ(chosen); len(differ) > 0 {
-		return fmt.Errorf("%s: %s; it is not the one that %s asks for: `make down` removes it", state, chosen, strings.Join(differ, " "))
+	first, _, _ := strings.Cut(string(text), "\n")
+	for _, variable := range []string{"GROUND", "K8S", "HELM"} {
+		asked := os.Getenv(variable)
+		if asked != "" && !slices.Contains(strings.FieldsFunc(first, func(r rune) bool { return r == ',' || r == ' ' }), asked) {
+			return fmt.Errorf("%s: %s; it is not the one that %s=%s asks for: `make down` removes it", how, first, variable, asked)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	kubectl := exec.CommandContext(ctx, s.tool("kubectl"), "--kubeconfig", s.kubeconfig(), "get", "--raw", "/readyz")
+	kubectl := exec.CommandContext(ctx, s.path("bin", "kubectl"), "--kubeconfig", s.path("kubeconfig"), "get", "--raw", "/readyz")
 	if out, err := kubectl.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %w\n%s", errBusy, err, out)
 	}
-	fmt.Printf("%s: %s\n", state, chosen)
-	fmt.Printf("Pillion is installed in namespace %s, with the template %s; other templates:\n", ground.Namespace, library)
-	fmt.Printf("  helm upgrade %s charts/pillion -n %s --reset-then-reuse-values --set 'library={%s,vault-agent}'\n", ground.Release, ground.Namespace, library)
-	if chosen.Kind == ground.KindControlPlane {
-		fmt.Println("Pods are created here and never run. Pillion is a process, so `pillion status` finds no replica, and `helm --wait` and `helm test` wait in vain.")
-	} else {
-		fmt.Println("No image is pulled here: each one is a stand-in, which answers HTTP on the ports of the software.")
-	}
-	fmt.Printf("export KUBECONFIG=%s PATH=%s:$PATH\n", s.kubeconfig(), s.bin())
+	fmt.Printf("%s: %s", how, text)
 	return nil
 }
 

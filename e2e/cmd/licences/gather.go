@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -17,9 +18,9 @@ import (
 
 // goPackage is what `go list` says of a package.
 type goPackage struct {
-	ImportPath, Dir string
-	Standard        bool
-	Module          *goModule
+	Dir    string
+	Root   string // of the standard library: the Go distribution, which has its licence
+	Module *goModule
 }
 
 type goModule struct {
@@ -30,7 +31,7 @@ type goModule struct {
 
 // linked returns the packages that a main package is built of, as `make build` builds it.
 func linked(dir, pkg string) ([]goPackage, error) {
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Dir,Standard,Module", pkg)
+	cmd := exec.Command("go", "list", "-deps", "-json=Dir,Root,Module", pkg)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.Output()
@@ -38,20 +39,19 @@ func linked(dir, pkg string) ([]goPackage, error) {
 		return nil, fmt.Errorf("listing the packages of %s: %w", pkg, err)
 	}
 	var packages []goPackage
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
 		var p goPackage
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return packages, nil
-		} else if err != nil {
+		if err := d.Decode(&p); err != nil {
 			return nil, fmt.Errorf("reading the packages of %s: %w", pkg, err)
 		}
 		packages = append(packages, p)
 	}
+	return packages, nil
 }
 
 // module is a module with its licences.
 type module struct {
-	path, version string
+	path, version, dir string
 	// kinds are those of its licences, sorted, each once.
 	kinds []string
 	// files are the texts by their paths in the module, with slashes.
@@ -61,51 +61,45 @@ type module struct {
 // standard is the name of the standard library among the modules.
 const standard = "go"
 
-// goRoot returns the folder of the Go distribution, which has the standard library's licence.
-func goRoot(dir string) (string, error) {
-	cmd := exec.Command("go", "env", "GOROOT")
-	cmd.Dir, cmd.Stderr = dir, os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the Go distribution: %w", err)
+// moduleOf returns the module of a package, without its licences. Nil: it is the program's own.
+func moduleOf(p goPackage) *module {
+	m := &module{path: standard, version: runtime.Version(), dir: p.Root, files: map[string][]byte{}}
+	if p.Module == nil {
+		return m
 	}
-	return strings.TrimSpace(string(out)), nil
+	if p.Module.Main {
+		return nil
+	}
+	m.path, m.version, m.dir = p.Module.Path, p.Module.Version, p.Module.Dir
+	if r := p.Module.Replace; r != nil {
+		m.version, m.dir = r.Version, r.Dir
+	}
+	return m
 }
 
-// gather returns the modules of the packages, sorted. The standard library's packages are
-// below goroot. The error names every module without a licence, or with one that
-// is not allowed.
-func gather(packages []goPackage, goroot string) ([]*module, error) {
+// gather returns the modules of the packages, sorted. The error names every module without a
+// licence, or with one that is not allowed.
+func gather(packages []goPackage) ([]*module, error) {
 	byPath := map[string]*module{}
 	for _, p := range packages {
-		path, version, root := standard, runtime.Version(), goroot
-		switch m := p.Module; {
-		case m != nil && m.Main:
+		m := moduleOf(p)
+		if m == nil {
 			continue
-		case m != nil && m.Replace != nil:
-			path, version, root = m.Path, m.Replace.Version, m.Replace.Dir
-		case m != nil:
-			path, version, root = m.Path, m.Version, m.Dir
-		case !p.Standard:
-			return nil, fmt.Errorf("the package %s belongs to no module", p.ImportPath)
 		}
-		if byPath[path] == nil {
-			byPath[path] = &module{path: path, version: version, files: map[string][]byte{}}
+		if byPath[m.path] == nil {
+			byPath[m.path] = m
 		}
-		if err := byPath[path].read(root, p.Dir); err != nil {
-			return nil, err
+		if err := byPath[m.path].read(p.Dir); err != nil {
+			return nil, fmt.Errorf("reading the licences of %s: %w", m.path, err)
 		}
 	}
-	var modules []*module
+	modules := slices.SortedFunc(maps.Values(byPath), func(a, b *module) int { return strings.Compare(a.path, b.path) })
 	var problems []error
-	for _, m := range byPath {
+	for _, m := range modules {
 		if err := m.judge(); err != nil {
 			problems = append(problems, fmt.Errorf("%s %s: %w", m.path, m.version, err))
 		}
-		modules = append(modules, m)
 	}
-	slices.SortFunc(modules, func(a, b *module) int { return strings.Compare(a.path, b.path) })
-	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return modules, errors.Join(problems...)
 }
 
@@ -126,61 +120,47 @@ var notLinked = map[string]bool{
 }
 
 // read reads the files of a package's folder and of those above it, up to the module's.
-func (m *module) read(root, dir string) error {
-	for ; ; dir = filepath.Dir(dir) {
-		inModule, err := filepath.Rel(root, dir)
-		if err != nil || inModule == ".." || strings.HasPrefix(inModule, ".."+string(filepath.Separator)) {
-			return fmt.Errorf("the folder %s is not in the module %s", dir, m.path)
-		}
+func (m *module) read(dir string) error {
+	for ; m.dir != "" && strings.HasPrefix(dir, m.dir); dir = filepath.Dir(dir) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return fmt.Errorf("reading the module %s: %w", m.path, err)
+			return err
 		}
 		for _, e := range entries {
-			name := e.Name()
-			if !e.Type().IsRegular() || sourceFile.MatchString(name) || !licenceFile.MatchString(name) && !noticeFile.MatchString(name) {
+			name, file := e.Name(), filepath.Join(dir, e.Name())
+			inModule := strings.TrimPrefix(filepath.ToSlash(strings.TrimPrefix(file, m.dir)), "/")
+			if !e.Type().IsRegular() || sourceFile.MatchString(name) || !licenceFile.MatchString(name) && !noticeFile.MatchString(name) || notLinked[m.path+"/"+inModule] {
 				continue
 			}
-			path := filepath.ToSlash(filepath.Join(inModule, name))
-			if notLinked[m.path+"/"+path] {
-				continue
+			if m.files[inModule], err = os.ReadFile(file); err != nil {
+				return err
 			}
-			text, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
-				return fmt.Errorf("reading the licence of %s: %w", m.path, err)
-			}
-			m.files[path] = text
-		}
-		if inModule == "." {
-			return nil
 		}
 	}
+	return nil
 }
 
 // judge finds the kinds of the licences. It returns an error if there is none in the
 // module's own folder, or one that is not allowed.
 func (m *module) judge() error {
-	var problems []error
 	own := false
-	for path, text := range m.files {
-		name := path[strings.LastIndex(path, "/")+1:]
-		if !licenceFile.MatchString(name) {
+	for _, file := range slices.Sorted(maps.Keys(m.files)) {
+		if !licenceFile.MatchString(path.Base(file)) {
 			continue
 		}
-		own = own || !strings.Contains(path, "/")
-		kinds, err := kindsOf(text)
+		own = own || path.Dir(file) == "."
+		kinds, err := kindsOf(m.files[file])
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", path, err))
+			return fmt.Errorf("%s: %w", file, err)
 		}
 		m.kinds = append(m.kinds, kinds...)
 	}
 	if !own {
-		problems = append(problems, errors.New("there is no licence in the module's folder"))
+		return errors.New("there is no licence in the module's folder")
 	}
 	slices.Sort(m.kinds)
 	m.kinds = slices.Compact(m.kinds)
-	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(problems...)
+	return nil
 }
 
 // write writes the modules into a folder, which is made anew.
@@ -191,8 +171,8 @@ func write(modules []*module, out string) error {
 	var index strings.Builder
 	for _, m := range modules {
 		fmt.Fprintf(&index, "%s\t%s\t%s\n", m.path, m.version, strings.Join(m.kinds, " "))
-		for path, text := range m.files {
-			if err := writeFile(filepath.Join(out, filepath.FromSlash(m.path), filepath.FromSlash(path)), text); err != nil {
+		for file, text := range m.files {
+			if err := writeFile(filepath.Join(out, filepath.FromSlash(m.path), filepath.FromSlash(file)), text); err != nil {
 				return err
 			}
 		}

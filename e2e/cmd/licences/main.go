@@ -39,11 +39,7 @@ func run(dir, pkg, out string) error {
 	if err != nil {
 		return err
 	}
-	goroot, err := goRoot(dir)
-	if err != nil {
-		return err
-	}
-	modules, err := gather(packages, goroot)
+	modules, err := gather(packages)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,17 @@
-// Package scheme tells what Kubernetes' own code makes of pods: which defaults it gives
-// them, and which values it leaves out when it writes them. The programs beside it, each
-// a module of its own, run it with one version of Kubernetes.
-package scheme
+// Command defaults prints what Kubernetes' own code makes of pods: which defaults it gives
+// them, and which values it leaves out when it writes them.
+//
+//	go run .                     Kubernetes 1.37
+//	go run -modfile=v1.35.mod .  Kubernetes 1.35
+//
+// Its pods have every object and every list that this version's types know, each with nothing in it
+// but what it needs; others show the defaults that depend on something.
+package main
 
 import (
 	"encoding/json"
 	"fmt"
-	"io"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,12 +19,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/core"
+	_ "k8s.io/kubernetes/pkg/apis/core/install"
 )
 
-// report is what [Write] writes, as JSON.
+// report is what the program prints, as JSON.
 type report struct {
 	// Pods are pods as somebody could send them and as the API server writes them.
 	Pods []pair `json:"pods"`
@@ -33,43 +39,35 @@ type pair struct {
 	Defaulted json.RawMessage `json:"defaulted"`
 }
 
-// Write reports about pods that have every object and every list that this version's
-// types know, each with nothing in it but what it needs, and about those on which some
-// defaults depend.
-func Write(w io.Writer, scheme *runtime.Scheme) error {
+func main() {
 	var r report
 	for _, pod := range append([]*corev1.Pod{skeleton()}, special()...) {
-		p, err := defaulted(scheme, pod)
-		if err != nil {
-			return err
-		}
-		r.Pods = append(r.Pods, p)
+		r.Pods = append(r.Pods, defaulted(pod))
 	}
 	r.Dropped = slices.Compact(slices.Sorted(slices.Values(dropped(reflect.TypeFor[corev1.PodSpec](), "spec", nil))))
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(os.Stdout)
 	e.SetIndent("", " ")
-	return e.Encode(r)
+	must(e.Encode(r))
+}
+
+func must(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "defaults:", err)
+		os.Exit(1)
+	}
 }
 
 // defaulted sends a pod the API server's way: defaults, the internal version and back.
-func defaulted(scheme *runtime.Scheme, pod *corev1.Pod) (p pair, err error) {
-	if p.Given, err = json.Marshal(pod); err != nil {
-		return p, fmt.Errorf("writing a pod: %w", err)
-	}
-	out := pod.DeepCopy()
+func defaulted(pod *corev1.Pod) pair {
+	given, err := json.Marshal(pod)
+	must(err)
+	scheme, out, internal, back := legacyscheme.Scheme, pod.DeepCopy(), &core.Pod{}, &corev1.Pod{}
 	scheme.Default(out)
-	internal := &core.Pod{}
-	if err := scheme.Convert(out, internal, nil); err != nil {
-		return p, fmt.Errorf("converting a pod to the internal version: %w", err)
-	}
-	back := &corev1.Pod{}
-	if err := scheme.Convert(internal, back, nil); err != nil {
-		return p, fmt.Errorf("converting a pod to v1: %w", err)
-	}
-	if p.Defaulted, err = json.Marshal(back); err != nil {
-		return p, fmt.Errorf("writing a pod: %w", err)
-	}
-	return p, nil
+	must(scheme.Convert(out, internal, nil))
+	must(scheme.Convert(internal, back, nil))
+	written, err := json.Marshal(back)
+	must(err)
+	return pair{Given: given, Defaulted: written}
 }
 
 // skeleton is a pod with every pointer to an object set and one item in every list.

@@ -1,9 +1,8 @@
-module github.com/pillion-dev/pillion/e2e/defaults/v1.37
+module github.com/pillion-dev/pillion/e2e/defaults
 
 go 1.26.0
 
 require (
-	github.com/pillion-dev/pillion/e2e/defaults/scheme v0.0.0-00010101000000-000000000000
 	k8s.io/kubernetes v1.37.0
 )
 
@@ -34,9 +33,9 @@ require (
 	golang.org/x/text v0.40.0 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/api v0.37.0 // indirect
+	k8s.io/api v0.37.0
 	k8s.io/apiextensions-apiserver v0.0.0 // indirect
-	k8s.io/apimachinery v0.37.0 // indirect
+	k8s.io/apimachinery v0.37.0
 	k8s.io/apiserver v0.37.0 // indirect
 	k8s.io/client-go v0.37.0 // indirect
 	k8s.io/component-base v0.37.0 // indirect
@@ -50,8 +49,6 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
-
-replace github.com/pillion-dev/pillion/e2e/defaults/scheme => ../scheme
 
 replace (
 	k8s.io/api => k8s.io/api v0.37.0

@@ -1,9 +1,8 @@
-module github.com/pillion-dev/pillion/e2e/defaults/v1.35
+module github.com/pillion-dev/pillion/e2e/defaults
 
 go 1.26.0
 
 require (
-	github.com/pillion-dev/pillion/e2e/defaults/scheme v0.0.0-00010101000000-000000000000
 	k8s.io/kubernetes v1.35.4
 )
 
@@ -34,9 +33,9 @@ require (
 	golang.org/x/text v0.33.0 // indirect
 	google.golang.org/protobuf v1.36.12-0.20260120151049-f2248ac996af // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	k8s.io/api v0.36.3 // indirect
+	k8s.io/api v0.36.3
 	k8s.io/apiextensions-apiserver v0.0.0 // indirect
-	k8s.io/apimachinery v0.36.3 // indirect
+	k8s.io/apimachinery v0.36.3
 	k8s.io/apiserver v0.35.4 // indirect
 	k8s.io/client-go v0.35.4 // indirect
 	k8s.io/component-base v0.35.4 // indirect
@@ -50,8 +49,6 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
-
-replace github.com/pillion-dev/pillion/e2e/defaults/scheme => ../scheme
 
 replace (
 	k8s.io/api => k8s.io/api v0.35.4

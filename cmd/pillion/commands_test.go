@@ -60,7 +60,8 @@ func commands() []*cobra.Command {
 
 const commandsIntroduction = `# Commands
 
-For teams and authors of templates: the form of each command, examples, and its flags; [admins](admin-commands.md) have more commands.
+This page is for teams and authors of templates.
+It has the form of each command, examples, and its flags; [admins](admin-commands.md) have more commands.
 ` + "`pillion COMMAND --help`" + ` says more.
 Exit codes are 0 for done, 2 for a wrong command line, and 1 for all else; the help of a command names others.
 
@@ -71,7 +72,8 @@ The server is another program, ` + "`pillion-webhook`" + `, which the chart runs
 
 const adminCommandsIntroduction = `# Commands of admins
 
-For admins: commands that look at an installation, and change it.
+This page is for admins.
+It lists commands that look at an installation, and change it.
 [The other commands](commands.md) have the rules for all of them.
 `
 

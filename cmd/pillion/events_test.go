@@ -49,7 +49,7 @@ func TestTheReferenceOfEventsIsCurrent(t *testing.T) {
 }
 
 const eventsIntroduction = "# Events\n\n" +
-	"For teams: what `kubectl describe` of your workload says about its pods.\n" +
+	"This page is for teams.\nIt explains what `kubectl describe` of your workload says about its pods.\n" +
 	"Kubernetes shows warnings about a workload's pods to its controller alone.\n" +
 	"So Pillion writes an event on the topmost owner of the pod, or on the namespace if the API server knows no such owner.\n" +
 	"Owners are %s.\n\n" +

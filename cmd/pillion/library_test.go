@@ -31,7 +31,8 @@ import (
 
 const libraryIntroduction = `# The library
 
-For admins who choose templates, and teams that use them: the templates inside Pillion's binary, each with a page of its own.
+This page is for admins who choose templates, and teams that use them.
+It lists the templates inside Pillion's binary, each with a page of its own.
 An admin serves some of them, and a namespace or a pod asks for them by name.
 [Library settings](library-settings.md) has defaults for all, images from a mirror, and other injectors' annotations.
 

@@ -20,13 +20,13 @@ const (
 )
 
 const valuesIntroduction = "# Values that installations set\n\n" +
-	"For the admin: values of the Helm chart with their defaults; [other values](more-values.md) are for special clusters.\n" +
+	"This page is for admins.\nIt lists values of the Helm chart with their defaults; [other values](more-values.md) are for special clusters.\n" +
 	"A misspelt name is an error.\n" +
 	"To change a value later, keep the others with `--reset-then-reuse-values` (Helm 3.14), or give your whole file of values:\n\n" +
 	"    helm upgrade pillion charts/pillion -n pillion-system --reset-then-reuse-values --set replicas=3\n"
 
 const moreValuesIntroduction = "# Values for metrics, networks and special clusters\n\n" +
-	"For the admin: the rest of the Helm chart's values. Their defaults are right elsewhere, and [the usual values](values.md) come first.\n"
+	"This page is for admins.\nIt lists the rest of the Helm chart's values. Their defaults are right elsewhere, and [the usual values](values.md) come first.\n"
 
 // partMark is the line of values.yaml above the values of the second page.
 const partMark = "# Part 2: the values that special clusters and rules need. The defaults are right everywhere else.\n\n"

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,6 +39,10 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Parse(pageText))
 	markdown     = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
+
+	tableCell  = regexp.MustCompile(`(?s)<td.*?</td>`)
+	codeText   = regexp.MustCompile(`<code>[^<]*`)
+	lineBreaks = strings.NewReplacer(",", ",<wbr>", ".", ".<wbr>", "/", "/<wbr>", ":", ":<wbr>", "=", "=<wbr>")
 )
 
 // sections are the folders of docs in the order of the menu.
@@ -253,8 +258,11 @@ func (p *page) render(b *bytes.Buffer, menu []menuSection) error {
 	if err := markdown.Renderer().Render(&body, p.source, p.tree); err != nil {
 		return err
 	}
-	// A wide table scrolls by itself, not with the page.
+	// A wide table scrolls by itself, not with the page. Code in it may break behind punctuation, so that few are.
 	content := strings.NewReplacer("<table>", `<div class="wide"><table>`, "</table>", "</table></div>").Replace(body.String())
+	content = tableCell.ReplaceAllStringFunc(content, func(cell string) string {
+		return codeText.ReplaceAllStringFunc(cell, lineBreaks.Replace)
+	})
 	var contents []part
 	for _, part := range p.parts {
 		if part.level == 2 {

@@ -6,8 +6,10 @@ const results = document.getElementById("results");
 const mostResults = 30;
 let entries = null;
 
-// On a narrow screen the menu is closed, so that the page comes first.
-if (matchMedia("(max-width: 50rem)").matches) document.querySelector("nav details").open = false;
+// On a narrow screen the menu is closed, so that the page comes first. Elsewhere it shows where the reader is.
+const menu = document.querySelector("nav");
+if (matchMedia("(max-width: 50rem)").matches) menu.querySelector("details").open = false;
+else menu.scrollTop = (menu.querySelector("[aria-current]")?.offsetTop ?? 0) - menu.clientHeight / 2;
 
 window.found = (all) => { entries = all.map(([title, link, text]) => ({ title, link, text, low: title.toLowerCase(), all: (title + " " + text).toLowerCase() })); show(); };
 

@@ -190,9 +190,10 @@ bench: ## what an admission costs: a line BENCH <name> ratio=<x> target=<y> each
 	go test -run '^$$' -bench '^BenchmarkCost$$' -benchtime=1x ./webhook | grep -E '^(BENCH|FAIL|---)'
 
 ROUNDS ?= 1000
-bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each
+BENCH_TEMPLATES ?= 0
+bench-e2e: build ## what Pillion adds to a pod's creation through kube-apiserver, beside fixed webhooks and a policy: ROUNDS=1000 pods each, with BENCH_TEMPLATES=0 templates for other pods
 	@$(E2E) go build -o ../.cache/bench ./cmd/bench
-	@.cache/bench -rounds $(ROUNDS)
+	@.cache/bench -rounds $(ROUNDS) -templates $(BENCH_TEMPLATES)
 
 LOAD ?= 60s
 load: build ## 1,000 admissions a second for LOAD (60s), Pillion on one core; the last line has p99, errors and memory

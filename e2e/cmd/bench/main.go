@@ -1,13 +1,13 @@
 // Command bench measures what it costs to create a pod through a real kube-apiserver, on a
 // control plane of its own that is removed at the end.
 //
-//	bench -rounds 1000
+//	bench -rounds 1000 -templates 0
 //
 // One client on one connection creates the same pod by server-side dry run in several
 // namespaces, in turns: one that nobody does anything for, and others in which a webhook, a
 // MutatingAdmissionPolicy or Pillion is called. So what disturbs the machine disturbs all of
 // them alike. The fixed webhooks and the policy add what Pillion's fluent-bit adds, and this is
-// checked. It prints for each case
+// checked. So many further templates are in the cluster, and not for these pods. It prints for each case
 //
 //	BENCH e2e,<name> p50_ms=<x> adds_ms=<what it takes more than nothing> calls=<webhook calls for a pod>
 //
@@ -38,11 +38,12 @@ func main() {
 		return
 	}
 	rounds := flag.Int("rounds", 1000, "how often a pod is created in each case")
+	templates := flag.Int("templates", 0, "how many further templates the cluster has, which are not for these pods")
 	flag.Parse()
-	measure.Main("bench", func(ctx context.Context) error { return run(ctx, *rounds) })
+	measure.Main("bench", func(ctx context.Context) error { return run(ctx, *rounds, *templates) })
 }
 
-func run(ctx context.Context, rounds int) (err error) {
+func run(ctx context.Context, rounds, templates int) (err error) {
 	cluster, err := measure.Start(ctx, measure.Timed(), os.Stdout, "--set", "library={"+template+"}", "--set", "excludedNamespaces="+excluded())
 	if err != nil {
 		return err
@@ -50,6 +51,9 @@ func run(ctx context.Context, rounds int) (err error) {
 	defer func() { err = errors.Join(err, cluster.Close()) }()
 	b := &bench{cluster: cluster}
 	defer b.close()
+	if err := addTemplates(ctx, cluster, templates); err != nil {
+		return err
+	}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}

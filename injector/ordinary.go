@@ -68,13 +68,12 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 	stripped := required.Strip(base, c.own(base))
 	a := applied{hidden: hiddenItems(base, stripped), pod: stripped, writers: &merge.Writers{}, target: &apply.Target{Pod: stripped}}
 	a.sidecars = sidecars{map[string]bool{}, map[string]map[string]any{}}
-	labels := podLabels(a.pod)
 	for _, choice := range decision.Inject {
 		if choice.Required {
 			continue
 		}
 		name, entry := choice.Template, c.request.Templates.Entries()[choice.Place]
-		if choice.Late && !selects(entry, labels) {
+		if choice.Late && !selects(entry, a.pod) {
 			if c.request.Explain {
 				a.turns = append(a.turns, turn{outcome: TemplateOutcome{Name: name, Code: reason.NotRequested, Why: reason.NotRequested.Sentence()}})
 			}
@@ -88,7 +87,7 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 		if result == nil {
 			continue
 		}
-		a.pod, a.target.Pod, labels = result.Pod, result.Pod, podLabels(result.Pod)
+		a.pod, a.target.Pod = result.Pod, result.Pod
 		a.writers.Add(name, result.Writes)
 		a.target.Add(name, result.Writes)
 		a.sidecars.add(entry, t.fragment, result)
@@ -99,17 +98,17 @@ func (c *call) apply(base map[string]any, decision policy.Decision) (applied, er
 	return a, nil
 }
 
-// selects reports whether a template's match selects pods with these labels.
-func selects(entry templates.Entry, podLabels map[string]string) bool {
+// selects reports whether a template's match selects the pod by its labels.
+func selects(entry templates.Entry, pod map[string]any) bool {
 	_, pods, ok := entry.Match()
-	return ok && pods.Matches(labels.Set(podLabels))
+	return ok && pods.Matches(labels.Set(podLabels(pod)))
 }
 
 // own returns the containers and volumes of the templates that are required of a pod by its labels.
 func (c *call) own(pod map[string]any) []required.Own {
 	var own []required.Own
 	for _, e := range c.request.Templates.Required() {
-		if c.requiredIn(e) && selects(e, podLabels(pod)) {
+		if c.requiredIn(e) && selects(e, pod) {
 			own = append(own, c.request.Templates.Own(e, c.request.Now))
 		}
 	}

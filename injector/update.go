@@ -79,7 +79,7 @@ func (c *call) requiredOfUpdated() []templates.Entry {
 		has := func(list string) bool {
 			return slices.ContainsFunc(itemsOf(r.Pod, list), func(c map[string]any) bool { return own.Container(list, nameOf(c)) })
 		}
-		selected := (selects(e, podLabels(r.Pod)) || selects(e, podLabels(r.Old))) && !wasExcepted(e, r)
+		selected := (selects(e, r.Pod) || selects(e, r.Old)) && !wasExcepted(e, r)
 		if selected || has("containers") || has("initContainers") {
 			entries = append(entries, e)
 		}

@@ -3,14 +3,19 @@ package expression
 import (
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/pillion-dev/pillion/templates/param"
 )
 
 // newProgram returns the program of a checked expression. All programs share the base environment and its
-// functions. Patterns has the literal regular expressions.
+// functions. Patterns has the literal regular expressions. An expression that only reads a value costs a
+// constant: its program does not count, because counting takes longer than reading.
 func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Program, error) {
+	if isRead(checked.NativeRep().Expr()) {
+		return baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
+	}
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostTracking(&costs{}),
@@ -20,6 +25,20 @@ func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Progra
 	}
 	bound := boundCalls(checked.NativeRep().Expr(), patterns)
 	return baseEnvironment().Program(checked, append(options, bound...)...)
+}
+
+// isRead reports whether an expression only reads a value, such as params.port and params.?cpuLimit.
+func isRead(x celast.Expr) bool {
+	switch x.Kind() {
+	case celast.IdentKind, celast.LiteralKind:
+		return true
+	case celast.SelectKind:
+		return isRead(x.AsSelect().Operand())
+	case celast.CallKind:
+		call := x.AsCall()
+		return call.FunctionName() == operators.OptSelect && isRead(call.Args()[0])
+	}
+	return false
 }
 
 // isLoop reports whether an expression has a comprehension with items. Macros such as optMap have an empty

@@ -33,7 +33,7 @@ func (p *Path) Name() string { return p.name }
 
 // Segments returns the path from the pod to p.
 func (p *Path) Segments() []string {
-	var all []string
+	all := make([]string, 0, 8) // few places are deeper
 	for ; p != nil; p = p.parent {
 		all = append(all, p.name)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -67,7 +68,7 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 		if err := b.cluster.MakeNamespace(ctx, c.namespace(), annotations); err != nil {
 			return err
 		}
-		if c.pillion && !c.asks {
+		if c.called {
 			if err := b.haveCalled(ctx, c); err != nil {
 				return err
 			}
@@ -111,11 +112,18 @@ func (b *bench) addition(ctx context.Context) (addition, error) {
 			return err
 		}
 		if a, err = additionOf(pod); err == nil {
-			a.Record = pod.Annotations[statusKey]
+			a.Record, a.Labels = pod.Annotations[statusKey], marked(pod)
 		}
 		return err
 	})
 	return a, err
+}
+
+// marked are the labels by which Pillion marks a pod.
+func marked(pod *corev1.Pod) map[string]string {
+	labels := maps.Clone(pod.Labels)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.Contains(key, "pillion.dev/") })
+	return labels
 }
 
 // additionOf is what the template added to a pod: its sidecar without the service account's
@@ -158,7 +166,8 @@ func (b *bench) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	want.Record = ""
+	marks := want.Labels
+	want.Record, want.Labels = "", nil
 	for _, c := range cases {
 		err := measure.Within(ctx, soon, func() error {
 			before, err := b.called(ctx)
@@ -173,15 +182,15 @@ func (b *bench) compare(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if said := perPod(before, after, 1); (said == "none") != (c.name == nothing) {
+			if said := perPod(before, after, 1); (said == "none") == (c.adds || c.called) {
 				return fmt.Errorf("called for a pod: %s", said)
 			}
 			got, err := additionOf(pod)
 			switch {
 			case c.adds && err != nil:
 				return err
-			case c.path == recordPath && pod.Annotations[statusKey] == "":
-				return errors.New("it adds no record")
+			case c.path == recordPath && (pod.Annotations[statusKey] == "" || !maps.Equal(marked(pod), marks)):
+				return errors.New("it adds no record, or other labels than Pillion")
 			case c.adds && !equality.Semantic.DeepEqual(got, want):
 				return fmt.Errorf("it adds %+v; Pillion adds %+v", got, want)
 			case !c.adds && err == nil:

@@ -12,7 +12,8 @@ type benchCase struct {
 	name    string
 	path    string // of the yardstick's webhook, empty if none is called
 	policy  bool   // a MutatingAdmissionPolicy
-	pillion bool   // Pillion is called
+	pillion bool   // the namespace is not excluded
+	called  bool   // Pillion is called, because the namespace has the label
 	asks    bool   // the namespace asks Pillion for the template
 	adds    bool   // the pod gets the sidecar
 }
@@ -34,7 +35,8 @@ var cases = []benchCase{
 	{name: fixedWithMount, path: withMountPath, adds: true},
 	{name: fixedRecord, path: recordPath, adds: true},
 	{name: policyCase, policy: true, adds: true},
-	{name: "pillion-skip", pillion: true},
+	{name: "pillion-unasked", pillion: true},
+	{name: "pillion-skip", pillion: true, called: true},
 	{name: fluentBit, pillion: true, asks: true, adds: true},
 }
 

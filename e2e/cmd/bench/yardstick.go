@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ import (
 const (
 	fixedPath     = "/fixed"             // adds a sidecar by a fixed patch
 	withMountPath = "/fixed-with-mount"  // the same, with the mount of the service account's token
-	recordPath    = "/fixed-with-record" // and with the annotation that Pillion writes, too
+	recordPath    = "/fixed-with-record" // and with the annotation and the labels that Pillion writes, too
 )
 
 // An addition is what a template adds to a pod of one container.
@@ -31,8 +32,9 @@ type addition struct {
 	Sidecar corev1.Container     `json:"sidecar"`
 	Volumes []corev1.Volume      `json:"volumes"`
 	Mounts  []corev1.VolumeMount `json:"mounts"` // of the pod's own container
-	// Record is what stands in the annotation statusKey. Only recordPath adds it.
-	Record string `json:"record"`
+	// Record is the value of the annotation statusKey, and Labels are Pillion's labels. Only recordPath adds them.
+	Record string            `json:"record"`
+	Labels map[string]string `json:"labels"`
 }
 
 const statusKey = "pillion.dev/status"
@@ -63,6 +65,15 @@ func (a addition) operations(token *corev1.VolumeMount) []operation {
 	return ops
 }
 
+// marks are the operations by which Pillion marks a pod that has labels and no annotations.
+func (a addition) marks() []operation {
+	ops := []operation{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{statusKey: a.Record}}}
+	for key, value := range a.Labels {
+		ops = append(ops, operation{Op: "add", Path: "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), Value: value})
+	}
+	return ops
+}
+
 // tokenMount is where a container has the service account's token, nil if it has not.
 func tokenMount(c *corev1.Container) *corev1.VolumeMount {
 	for i := range c.VolumeMounts {
@@ -85,7 +96,7 @@ func (y *yardstick) handler() http.Handler {
 	mux.HandleFunc("POST "+recordPath, y.answer(func(raw []byte) ([]operation, error) {
 		ops, err := y.patch(raw, true)
 		if len(ops) > 0 {
-			ops = append(ops, operation{Op: "add", Path: "/metadata/annotations", Value: map[string]string{statusKey: y.addition.Record}})
+			ops = append(ops, y.addition.marks()...)
 		}
 		return ops, err
 	}))

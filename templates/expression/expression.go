@@ -18,6 +18,8 @@ type Expression struct {
 	// typ is its static type, typed its static type with the pod's schema.
 	typ, typed *cel.Type
 	program    cel.Program
+	// readCost is the cost of an expression that only reads a value, 0 for any other.
+	readCost uint64
 	// loops is set for an expression with a comprehension. Only such an expression takes long, and stops with
 	// the context.
 	loops  bool
@@ -39,7 +41,7 @@ func (e *Environment) compile(source string, at Place) (*Expression, error) {
 	}
 	root := checked.NativeRep().Expr()
 	return &Expression{
-		Place: at, typ: checked.OutputType(), program: program, loops: isLoop(root), source: source,
+		Place: at, typ: checked.OutputType(), program: program, readCost: readCost(root), loops: isLoop(root), source: source,
 		ast: celast.NewAST(root, checked.NativeRep().SourceInfo()),
 	}, nil
 }

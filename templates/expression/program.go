@@ -10,10 +10,10 @@ import (
 )
 
 // newProgram returns the program of a checked expression. All programs share the base environment and its
-// functions. Patterns has the literal regular expressions. An expression that only reads a value costs a
-// constant: its program does not count, because counting takes longer than reading.
+// functions. Patterns has the literal regular expressions. The program of a read does not count its cost, because
+// counting takes longer than reading.
 func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Program, error) {
-	if isRead(checked.NativeRep().Expr()) {
+	if readCost(checked.NativeRep().Expr()) > 0 {
 		return baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
 	}
 	options := []cel.ProgramOption{
@@ -27,18 +27,27 @@ func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Progra
 	return baseEnvironment().Program(checked, append(options, bound...)...)
 }
 
-// isRead reports whether an expression only reads a value, such as params.port and params.?cpuLimit.
-func isRead(x celast.Expr) bool {
+// readCost returns the cost of an expression that only reads a value, such as params.port and params.?cpuLimit: one
+// for each step of its path. It returns 0 for any other expression.
+func readCost(x celast.Expr) uint64 {
+	var operand celast.Expr
 	switch x.Kind() {
 	case celast.IdentKind, celast.LiteralKind:
-		return true
+		return 1
 	case celast.SelectKind:
-		return isRead(x.AsSelect().Operand())
+		operand = x.AsSelect().Operand()
 	case celast.CallKind:
-		call := x.AsCall()
-		return call.FunctionName() == operators.OptSelect && isRead(call.Args()[0])
+		if call := x.AsCall(); call.FunctionName() == operators.OptSelect {
+			operand = call.Args()[0]
+		}
 	}
-	return false
+	if operand == nil {
+		return 0
+	}
+	if cost := readCost(operand); cost > 0 {
+		return cost + 1
+	}
+	return 0
 }
 
 // isLoop reports whether an expression has a comprehension with items. Macros such as optMap have an empty

@@ -224,8 +224,12 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 		return nil, err
 	}
 	v, details, err := e.eval(s)
+	cost := e.readCost
+	if counted := details.ActualCost(); counted != nil {
+		cost = *counted
+	}
 	var cancelled interpreter.EvalCancelledError
-	switch cost := details.ActualCost(); {
+	switch {
 	case r.exceeded != nil:
 		return nil, r.exceeded
 	case errors.Is(err, interpreter.InterruptError{}):
@@ -233,7 +237,7 @@ func (e *Expression) evaluate(s *Scope) (ref.Val, error) {
 		return nil, r.exceeded
 	case errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded:
 		return nil, r.tooExpensive(e.Place, fmt.Sprintf("an expression costs more than %d", MaxExpressionCost))
-	case cost != nil && !r.budget.pay(*cost):
+	case !r.budget.pay(cost):
 		return nil, r.overBudget(e.Place)
 	case errors.Is(err, errTooLarge), errors.Is(err, errTooLong), errors.Is(err, errTooMany):
 		return nil, r.tooExpensive(e.Place, show.Plain(err.Error()))

@@ -126,17 +126,49 @@ func TestAnObjectFullOfKeysTakesNoLongerThanItsSize(t *testing.T) {
 	}
 	rules := Rules{Templates: templatestest.Specs(t, specs)}
 	for _, key := range []string{"a.b%d.pillion.dev/x", "templat%d.pillion.dev/inject", "pillion.dev/injec%d", "templat%d.pillion.dev/level", "template-7.pillion.dev/level%d", "teams.pillion.dev/%d"} {
-		all := map[string]string{}
+		eighth, all := map[string]string{}, map[string]string{}
 		for i := range manyKeys {
 			all[fmt.Sprintf(key, i)] = "x"
-		}
-		for _, o := range []Object{{Level: Namespace, Labels: all}, {Level: Namespace, Annotations: all}, {Level: Workload, Annotations: all}, {Level: Pod, Labels: all}, {Level: Pod, Annotations: all}} {
-			began := cputime.Used()
-			if found := Check(rules, o); len(found) > MaxFindings+1 || cputime.Used()-began > time.Second {
-				t.Errorf("%s of a %s: %d findings after %s", key, o.Level, len(found), cputime.Used()-began)
+			if i < manyKeys/8 {
+				eighth[fmt.Sprintf(key, i)] = "x"
 			}
 		}
+		for what, object := range map[string]func(keys map[string]string) Object{
+			"labels of a Namespace":      func(keys map[string]string) Object { return Object{Level: Namespace, Labels: keys} },
+			"annotations of a Namespace": func(keys map[string]string) Object { return Object{Level: Namespace, Annotations: keys} },
+			"annotations of a workload":  func(keys map[string]string) Object { return Object{Level: Workload, Annotations: keys} },
+			"labels of a Pod":            func(keys map[string]string) Object { return Object{Level: Pod, Labels: keys} },
+			"annotations of a Pod":       func(keys map[string]string) Object { return Object{Level: Pod, Annotations: keys} },
+		} {
+			if found := Check(rules, object(all)); len(found) > MaxFindings+1 {
+				t.Errorf("%s of the form %s: %d findings", what, key, len(found))
+			}
+			linear(t, fmt.Sprintf("%s of the form %s", what, key), func() { Check(rules, object(eighth)) }, func() { Check(rules, object(all)) })
+		}
 	}
+}
+
+// linear fails the test if whole takes much more than eight times the processors' time of eighth. The
+// square would take 64 times as much. Other processes take time away, so it may try four times.
+func linear(t *testing.T, of string, eighth, whole func()) {
+	t.Helper()
+	var part, all time.Duration
+	for range 4 {
+		part, all = processorTime(eighth), processorTime(whole)
+		if all <= 24*part {
+			return
+		}
+	}
+	t.Errorf("%s take %s, an eighth of them %s", of, all, part)
+}
+
+// processorTime returns that of a run. It runs as often as 5 ms allow: clocks of processors are coarse.
+func processorTime(run func()) time.Duration {
+	began, runs := cputime.Used(), time.Duration(0)
+	for ; cputime.Used()-began < 5*time.Millisecond; runs++ {
+		run()
+	}
+	return (cputime.Used() - began) / runs
 }
 
 func TestTheCommandMovesAnnotationsToThePods(t *testing.T) {

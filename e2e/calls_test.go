@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/charts"
 )
@@ -85,5 +87,32 @@ func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What follows from the pod alone is there at once.
+func TestPillionIsCalledOnceForFieldsThatTheAPIServerCompletes(t *testing.T) {
+	t.Parallel()
+	m := manifest{name: unique("side"), spec: `
+inject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:1', restartPolicy: Always}],
+	containers: [{name: NAME-app, image: x, ports: [{containerPort: 9000}], resources: {limits: {cpu: 100m, memory: 64Mi}}, livenessProbe: {httpGet: {port: 9000}},
+		env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}], hostNetwork: true, resources: {limits: {cpu: 2}},
+	tolerations: [{$patch: replace}, {key: example.com/spot, operator: Exists}], imagePullSecrets: [{name: registry}], serviceAccountName: robot, automountServiceAccountToken: true,
+	volumes: [{name: config, configMap: {name: config}}, {name: host, hostPath: {path: /run}}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}`}
+	m.apply(t)
+	probed, n := newNamespace(t, asking(m.name), open()), newNamespace(t, asking(m.name), open())
+	for _, n := range []*namespace{probed, n} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "robots"}}}
+		if _, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatal(err)
+		}
+	}
+	injects(t, probed, m.name)
+	stored := wantCalls(t, n, newReplica(), 1)
+	if c := sidecar(stored, m.name+"-app"); c == nil || c.Ports[0].HostPort != 9000 || c.Resources.Requests.Cpu().String() != "100m" || !mountsToken(*c) {
+		t.Errorf("the sidecar is not complete:\n%s", pretty(c))
+	}
+	if got := len(stored.Spec.Tolerations); got != 3 {
+		t.Errorf("the pod has %d tolerations, want the template's one and the API server's two:\n%s", got, pretty(stored.Spec.Tolerations))
 	}
 }

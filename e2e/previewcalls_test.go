@@ -22,6 +22,10 @@ func TestWhoAsksWherePillionIsNotCalledIsWarned(t *testing.T) {
 	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=fluent-bit"), "the pod web stays as it is: the annotation pillion.dev/inject is read only when a pod is created")
 	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "annotate", "pod", "web", "example.com/inject=fluent-bit"))
 	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "label", "pod", "web", "team=web"))
+	// The pod of a controller: nobody reads warnings when it is created, and its later annotations are a hand's.
+	wantWarnings(t, n.applyDry(t, `{apiVersion: v1, kind: Pod, metadata: {name: replica, labels: {pod-template-hash: x}, annotations: {pillion.io/inject: fluent-bit}}, spec: {containers: [{name: app, image: nginx}]}}`))
+	must(t, "", "kubectl", "-n", n.name, "label", "pod", "web", "pod-template-hash=x")
+	wantWarnings(t, kubectlSays(t, "", "-n", n.name, "annotate", "pod", "web", "pillion.dev/inject=git-sync", "--overwrite"), "the pod web stays as it is")
 	// Prefixes that look like Pillion's, once.
 	for _, key := range []string{"pillion.io/inject", "pilion.dev/inject", "pillions.dev/inject", "pillino.dev/inject", "pillion/inject"} {
 		wantWarnings(t, kubectlSays(t, "", "annotate", "namespace", n.name, key+"=fluent-bit"), "the annotation "+key+" is not recognised by Pillion; did you mean pillion.dev/inject?")

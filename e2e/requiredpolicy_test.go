@@ -103,6 +103,9 @@ func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T
 		{"the binding only warns", func() {
 			patch("validatingadmissionpolicybinding", policy, `[{"op":"replace","path":"/spec/validationActions","value":["Warn"]}]`)
 		}, "warning", "has no binding"},
+		{"the binding is gone", func() {
+			remove(t, "validatingadmissionpolicybinding", policy)
+		}, "warning", "has no binding"},
 		{"the template is suspended", func() {
 			patch("sidecartemplate", m.name, `[{"op":"add","path":"/spec/suspend","value":true}]`)
 		}, "failed", "there should be no admission policy " + policy + ": template " + m.name + ": it is suspended"},

@@ -7,6 +7,9 @@ import _ "embed"
 //go:embed testdata/specs/sidecar.yaml
 var sidecarSpec string
 
+//go:embed testdata/specs/created-workloads.yaml
+var createdWorkloads string
+
 // plainSpec adds a sidecar and its volume, and nothing to anything of the author's.
 //
 //go:embed testdata/specs/plain.yaml

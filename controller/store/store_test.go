@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/controller/store"
@@ -131,6 +133,57 @@ func TestAnAPIServerThatIsAwayTakesNothingOutOfForce(t *testing.T) {
 			t.Errorf("without an API server Ready() = %v, and the set gives %q", err, value(t, s.Snapshot(), "one"))
 		}
 	})
+}
+
+func TestADeletedCRDTakesNoTemplateOutOfForce(t *testing.T) {
+	for _, of := range []struct {
+		namespace string
+		resource  schema.GroupVersionResource
+		source    string
+	}{{"", store.Resource, "SidecarTemplate/one"}, {"shop", store.NamespacedResource, "NamespacedSidecarTemplate/shop/one"}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, object(of.namespace, "one", "1"), object(of.namespace, "two", "2"))
+			s, own, _ := c.running(t)
+			wait(inForce)
+			c.setDefinition(t, of.resource, func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&metav1.Time{Time: time.Now()}) })
+			c.deleteAll(t, of.namespace, "one", "two")
+			stays := func(when, want string) {
+				t.Helper()
+				wait(10 * time.Second)
+				set := s.Snapshot().In(of.namespace)
+				if got := value(t, set, "one") + value(t, set, "two"); got != want {
+					t.Errorf("%s %s the templates give %q", of.resource.Resource, when, got)
+				}
+				if err := errors.Join(s.Ready(), own.Ready()); err != nil {
+					t.Errorf("%s Ready() = %v", when, err)
+				}
+			}
+			stays("while the CRD goes", "12")
+			if text := errText(s.Snapshot().In(of.namespace), "one"); !strings.Contains(text, of.source+" was deleted together with its CRD") {
+				t.Errorf("the entry says %q", text)
+			}
+			c.fails(notFound)
+			if err := c.Tracker().Delete(definitions, "", of.resource.GroupResource().String()); err != nil {
+				t.Fatal(err)
+			}
+			wait(time.Hour)
+			stays("an hour later", "12")
+			if err := c.Tracker().Add(definition(of.resource)); err != nil {
+				t.Fatal(err)
+			}
+			c.fails(nil)
+			wait(time.Minute)
+			stays("with the CRD back, and no object", "12")
+			c.create(t, object(of.namespace, "one", "new"))
+			c.create(t, object(of.namespace, "two", "new"))
+			stays("with the objects back", "newnew")
+			if text := errText(s.Snapshot().In(of.namespace), "one"); text != "" {
+				t.Errorf("with the objects back the entry says %q", text)
+			}
+			c.deleteAll(t, of.namespace, "one", "two")
+			stays("after both were deleted", "--")
+		})
+	}
 }
 
 // The watch can miss that the CRD went: the objects are then gone in the next list.

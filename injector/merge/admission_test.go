@@ -6,9 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/injector/record"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -142,4 +145,63 @@ func TestTheResourcesOfAPodFollowItsContainers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What the API server derives because of Pillion's values is none of the base pod, and a second call leaves it.
+func TestWhatTheAPIServerDerivesIsNotTheAuthors(t *testing.T) {
+	for name, c := range map[string]struct {
+		pod, fragment string
+		derive        func(spec map[string]any)
+	}{
+		"requests of limits": {"{containers: [{name: web, image: x}]}", extend("resources: {limits: {cpu: 1, memory: 1Gi}}"), func(spec map[string]any) {
+			items(spec, "containers")[0]["resources"].(map[string]any)["requests"] = map[string]any{"cpu": "1", "memory": "1Gi"}
+		}},
+		"the old name of the service account": {"{containers: []}", "spec: {serviceAccountName: robot}", func(spec map[string]any) { spec["serviceAccount"] = "robot" }},
+		"priority of its class": {"{containers: []}", "spec: {priorityClassName: high}", func(spec map[string]any) {
+			spec["priority"], spec["preemptionPolicy"] = "1000", "PreemptLowerPriority"
+		}},
+		"host ports on the host's network": {"{containers: [{name: web, image: x, ports: [{containerPort: 80}]}]}", "spec: {hostNetwork: true}", func(spec map[string]any) {
+			items(items(spec, "containers")[0], "ports")[0]["hostPort"] = "80"
+		}},
+		"a request of the pod": {"{resources: {limits: {cpu: 2}}, containers: [{name: web, image: x, resources: {requests: {cpu: 500m}}}]}", "spec: {containers: [{name: s, image: s, resources: {requests: {cpu: 100m}}}]}", derivePodResources},
+		"a limit of the pod": {"{resources: {requests: {cpu: 600m}}, containers: [{name: web, image: x, resources: {limits: {cpu: 2}, requests: {cpu: 500m}}}]}",
+			"spec: {containers: [{name: s, image: s, resources: {limits: {cpu: 500m}, requests: {cpu: 100m}}}]}", derivePodResources},
+	} {
+		pod := fragmenttest.Decode(t, "spec: "+c.pod)
+		o, err := inject(t, pod, named(c.fragment))
+		if err != nil {
+			t.Fatal(err)
+		}
+		created := fragmenttest.Decode(t, string(podschema.Encode(update(t, pod, record.New(), o).Pod)))
+		c.derive(created["spec"].(map[string]any))
+		rec, err := record.Parse(created)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base := rec.Base(created); string(podschema.Encode(base)) != string(podschema.Encode(pod)) {
+			t.Errorf("%s: the base pod is %s\nwant %s", name, podschema.Encode(base), podschema.Encode(pod))
+		}
+		again, err := apply.Apply(t.Context(), created, rec, o.wanted)
+		if err != nil || len(again.Operations) > 0 {
+			t.Errorf("%s: a second call: %v %v", name, err, again.Operations)
+		}
+	}
+}
+
+// derivePodResources does to a pod what Kubernetes 1.37 does before it stores one.
+func derivePodResources(spec map[string]any) {
+	resources := spec["resources"].(map[string]any)
+	put := func(field string, derived map[string]resource.Quantity) {
+		if resources[field] == nil && len(derived) > 0 {
+			resources[field] = map[string]any{}
+		}
+		for key, q := range derived {
+			if values := resources[field].(map[string]any); values[key] == nil {
+				values[key] = q.String()
+			}
+		}
+	}
+	limits := podschema.DerivedLimits(spec)
+	put("requests", podschema.DerivedRequests(spec, map[string]bool{"cpu": true, "memory": true}))
+	put("limits", limits)
 }

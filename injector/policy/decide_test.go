@@ -225,6 +225,22 @@ func TestFactsOfTheRequestGoBeforeAnnotations(t *testing.T) {
 	}
 }
 
+func TestWithoutRequiredTemplatesAMirrorPodIsNeverChanged(t *testing.T) {
+	optional := []Template{plain("a"), matchAll(plain("auto"))}
+	elsewhere := matchPods(Template{Name: "must", Available: true, Required: true}, "a", "b")
+	elsewhere.Match.Namespaces = labels.SelectorFromSet(labels.Set{"team": "other"})
+	for _, templates := range [][]Template{optional, append(optional, elsewhere)} {
+		for _, fromNode := range []bool{false, true} {
+			r := request("a", "-")
+			r.PodAnnotations[mirrorAnnotation], r.FromNode, r.Explain = "x", fromNode, true
+			d := Decide(r, templates)
+			if o := outcome(t, d, "auto"); d.Code != reason.MirrorPod || len(d.Inject) > 0 || d.Deny || o.Code != reason.MirrorPod {
+				t.Errorf("%d templates, from a node %v: %+v", len(templates), fromNode, d)
+			}
+		}
+	}
+}
+
 func TestOnlyRequiredTemplatesSeeALabelThatTheRecordHides(t *testing.T) {
 	templates := []Template{matchPods(plain("auto"), "app", "web"), matchPods(Template{Name: "must", Available: true, Required: true}, "app", "web")}
 	r := request("-", "-")

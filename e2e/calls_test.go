@@ -108,7 +108,7 @@ inject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:
 		}
 	}
 	injects(t, probed, m.name)
-	stored := wantCalls(t, n, newReplica(), 1)
+	stored := wantCalls(t, n, newPod("web", nil), 1)
 	if c := sidecar(stored, m.name+"-app"); c == nil || c.Ports[0].HostPort != 9000 || c.Resources.Requests.Cpu().String() != "100m" || !mountsToken(*c) {
 		t.Errorf("the sidecar is not complete:\n%s", pretty(c))
 	}

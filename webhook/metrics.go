@@ -11,13 +11,13 @@ import (
 	"github.com/pillion-dev/pillion/templates"
 )
 
-// UnknownTemplate is the value of the label template for all requested names without a template. No
+// unknownTemplate is the value of the label template for all requested names without a template. No
 // template can have this name.
-const UnknownTemplate = "(unknown)"
+const unknownTemplate = "(unknown)"
 
-// NamespacedTemplate is the value of the label template for all templates of namespaces. No template
+// namespacedTemplate is the value of the label template for all templates of namespaces. No template
 // can have this name.
-const NamespacedTemplate = "(namespaced)"
+const namespacedTemplate = "(namespaced)"
 
 // Outcomes of reviews without a [Response], as values of the label outcome.
 const (
@@ -147,10 +147,10 @@ func (m *Metrics) observePod(r Response, dryRun bool) {
 		}
 		name := t.Name
 		if t.Code == reason.UnknownTemplate {
-			name = UnknownTemplate // a tenant may write as many names as they like
+			name = unknownTemplate // a tenant may write as many names as they like
 		}
 		if t.Namespaced {
-			name = NamespacedTemplate // and as many templates
+			name = namespacedTemplate // and as many templates
 		}
 		m.injections.WithLabelValues(name, string(t.Code), t.Canary).Inc()
 		if t.Code == reason.Excepted && !denied {

@@ -4,9 +4,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Others is the value of the label pod_namespace for all namespaces that are not named. No
+// others is the value of the label pod_namespace for all namespaces that are not named. No
 // namespace can have this name.
-const Others = "(others)"
+const others = "(others)"
 
 var (
 	missingDesc = prometheus.NewDesc("pillion_pods_missing_injection",
@@ -45,7 +45,7 @@ func (c *Counter) Collect(to chan<- prometheus.Metric) {
 		for _, name := range names {
 			gauge(desc, float64(counts[name]), name)
 		}
-		gauge(desc, float64(rest), Others)
+		gauge(desc, float64(rest), others)
 	}
 	for of, n := range last.versions {
 		gauge(podsDesc, float64(n.ready), of.template, of.name, "true")

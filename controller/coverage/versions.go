@@ -17,7 +17,7 @@ const (
 	restartWindow = 10 * time.Minute
 )
 
-// version is a version of a template: [Stable], the name of a canary, or [Others].
+// version is a version of a template: [Stable], the name of a canary, or others.
 type version struct{ template, name string }
 
 type readiness struct{ ready, notReady int }
@@ -68,7 +68,7 @@ func versionName(set *templates.Set, stable templates.Entry, hash string) string
 			return c.Name
 		}
 	}
-	return Others
+	return others
 }
 
 // isReady reports whether the pod has the condition Ready, and no container that restarted within

@@ -91,13 +91,13 @@ func New(o Options) *Recorder {
 			Name: "pillion_events_total", Help: "Events about pods, by outcome; the log names those that failed.",
 		}, []string{"outcome"}),
 	}
-	for _, outcome := range Outcomes() { // a rate sees the first one
+	for _, outcome := range outcomes() { // a rate sees the first one
 		r.outcomes.WithLabelValues(outcome)
 	}
 	return r
 }
 
-// Outcomes of recorded events.
+// outcomes of recorded events.
 const (
 	outcomeWritten  = "written"  // the event is in the cluster, or counted in an event series
 	outcomeWithheld = "withheld" // the namespace exceeded its rate
@@ -106,8 +106,8 @@ const (
 	outcomeFailed   = "failed"   // the API server refused the event
 )
 
-// Outcomes returns the values of the label outcome of pillion_events_total.
-func Outcomes() []string {
+// outcomes returns the values of the label outcome of pillion_events_total.
+func outcomes() []string {
 	return []string{outcomeWritten, outcomeWithheld, outcomeDropped, outcomeRefuted, outcomeFailed}
 }
 

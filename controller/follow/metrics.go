@@ -4,16 +4,16 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Names of the states of a cache in pillion_cache_state.
 const (
-	StateCurrent    = "current"
-	StateUnreadable = "unreadable"
+	stateCurrent    = "current"
+	stateUnreadable = "unreadable"
 )
 
 // Name returns the name of the state.
 func (s State) Name() string {
 	if s.Err != nil {
-		return StateUnreadable
+		return stateUnreadable
 	}
-	return StateCurrent
+	return stateCurrent
 }
 
 // Source returns the states of caches, by the names of the caches.
@@ -46,7 +46,7 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for name, s := range c.states() {
 		to <- prometheus.MustNewConstMetric(c.age, prometheus.GaugeValue, s.Age.Seconds(), name)
-		for _, state := range []string{StateCurrent, StateUnreadable} {
+		for _, state := range []string{stateCurrent, stateUnreadable} {
 			value := 0.0
 			if s.Name() == state {
 				value = 1

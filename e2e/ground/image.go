@@ -45,10 +45,10 @@ func (c Checkout) Image() (ImageReference, error) {
 	return ImageReference{Name: values.Image.Repository, Tag: chart.AppVersion}, nil
 }
 
-// BuildImage has .ci/image build Pillion's image, and push it to destination, such as "oci:FOLDER" or
+// buildImage has .ci/image build Pillion's image, and push it to destination, such as "oci:FOLDER" or
 // "docker://HOST/NAME:TAG". What it needs for that stands in the folder scratch, which is removed. It
 // returns the digest of the image's manifest.
-func BuildImage(ctx context.Context, c Checkout, scratch, destination string) (digest string, err error) {
+func buildImage(ctx context.Context, c Checkout, scratch, destination string) (digest string, err error) {
 	cmd := exec.CommandContext(ctx, c.Path(".ci", "image"), scratch, destination)
 	cmd.WaitDelay = time.Second
 	var said bytes.Buffer

@@ -116,10 +116,6 @@ func StartNode(ctx context.Context, c Checkout, o Options, out io.Writer) (_ *No
 // Host implements Ground.
 func (g *Node) Host() netip.Addr { return g.network.host() }
 
-// StaticPods is the folder that the kubelet runs pods from without being asked by
-// anybody.
-func (g *Node) StaticPods() string { return g.path("staticpods") }
-
 // Registry is the address, on this machine and on the node, of the registry that the node pulls all
 // images from. The repositories of Released can be pushed to.
 func (g *Node) Registry() string { return g.registry.String() }
@@ -197,7 +193,7 @@ func (g *Node) pushImage(ctx context.Context) error {
 		return err
 	}
 	destination := fmt.Sprintf("docker://%s/%s:%s", g.registry, reference.Repository(), reference.Tag)
-	digest, err := BuildImage(limited, g.checkout, g.path("buildah"), destination)
+	digest, err := buildImage(limited, g.checkout, g.path("buildah"), destination)
 	if err != nil {
 		return err
 	}
@@ -219,14 +215,13 @@ func (g *Node) configure() error {
 		"Pods":            g.network.pods().String(),
 		"CA":              g.path("pki", "ca.crt"),
 		"PodLogs":         g.path("podlogs"),
-		"StaticPods":      g.StaticPods(),
 		"Cgroup":          g.space.cgroup,
 		"Node":            nodeName,
 		"ProxyKubeconfig": g.kubeconfigOf(proxy),
 		"ProxyHealth":     g.at(proxyHealthPort),
 		"ProxySync":       cmp.Or(g.options.ProxySync, 100*time.Millisecond).String(),
 	}
-	for _, folder := range []string{g.StaticPods(), g.path("cni"), g.path("registries", "_default"), g.path("podlogs"), g.path("volumeplugins")} {
+	for _, folder := range []string{g.path("cni"), g.path("registries", "_default"), g.path("podlogs"), g.path("volumeplugins")} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}

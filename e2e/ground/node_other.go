@@ -19,9 +19,6 @@ func nodeCanRun() error { return errNoNode }
 // StartNode needs Linux.
 func StartNode(context.Context, Checkout, Options, io.Writer) (*Node, error) { return nil, errNoNode }
 
-// StaticPods needs Linux.
-func (g *Node) StaticPods() string { return "" }
-
 // Registry needs Linux.
 func (g *Node) Registry() string { return "" }
 

@@ -121,13 +121,13 @@ func Objects(t testing.TB, manifests string, o Options) (*dynamicfake.FakeDynami
 func (o Options) forbid(a clienttesting.Action) (bool, runtime.Object, error) {
 	r := a.GetResource()
 	if slices.Contains(o.Forbidden, strings.TrimSpace(a.GetVerb()+" "+r.Resource+" "+a.GetNamespace())) {
-		return true, nil, Forbids(a.GetVerb(), r.Group, r.Resource, a.GetNamespace())
+		return true, nil, forbids(a.GetVerb(), r.Group, r.Resource, a.GetNamespace())
 	}
 	return false, nil, nil
 }
 
-// Forbids is an API server's answer to the user mia, who lacks a right.
-func Forbids(verb, group, resource, namespace string) error {
+// forbids is an API server's answer to the user mia, who lacks a right.
+func forbids(verb, group, resource, namespace string) error {
 	where := "at the cluster scope"
 	if namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", namespace)
@@ -139,7 +139,7 @@ func Forbids(verb, group, resource, namespace string) error {
 // list answers a list request for pods.
 func (o Options) list(_ context.Context, namespace string, options metav1.ListOptions) (io.ReadCloser, error) {
 	if slices.Contains(o.Forbidden, strings.TrimSpace("list pods "+namespace)) {
-		return nil, Forbids("list", "", "pods", namespace)
+		return nil, forbids("list", "", "pods", namespace)
 	}
 	selector, err := labels.Parse(options.LabelSelector)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestCallsThatAreCountedGiveWhatTheyGiveUncounted(t *testing.T) {
 		if err != nil {
 			return // the types do not fit
 		}
-		counted, err := newProgram(checked, patterns)
+		counted, err := newProgram(checked, false, patterns)
 		plain, plainErr := baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
 		if err != nil || plainErr != nil { // a constant fails
 			if fmt.Sprint(err) != fmt.Sprint(plainErr) {

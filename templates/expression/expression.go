@@ -35,13 +35,14 @@ func (e *Environment) compile(source string, at Place) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := newProgram(checked, patterns)
+	root := checked.NativeRep().Expr()
+	cost := readCost(root)
+	program, err := newProgram(checked, cost > 0, patterns)
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}
-	root := checked.NativeRep().Expr()
 	return &Expression{
-		Place: at, typ: checked.OutputType(), program: program, readCost: readCost(root), loops: isLoop(root), source: source,
+		Place: at, typ: checked.OutputType(), program: program, readCost: cost, loops: isLoop(root), source: source,
 		ast: celast.NewAST(root, checked.NativeRep().SourceInfo()),
 	}, nil
 }

@@ -10,10 +10,10 @@ import (
 )
 
 // newProgram returns the program of a checked expression. All programs share the base environment and its
-// functions. Patterns has the literal regular expressions. The program of a read does not count its cost, because
-// counting takes longer than reading.
-func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Program, error) {
-	if readCost(checked.NativeRep().Expr()) > 0 {
+// functions. Patterns has the literal regular expressions. The program of an expression that only reads a
+// value does not count its cost, because counting takes longer than reading.
+func newProgram(checked *cel.Ast, onlyReads bool, patterns map[string]param.Pattern) (cel.Program, error) {
+	if onlyReads {
 		return baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
 	}
 	options := []cel.ProgramOption{

@@ -20,7 +20,7 @@ import (
 // pod as the real controllers make it, but for random values.
 func TestAPodIsCreatedAsTheWorkloadsControllerDoes(t *testing.T) {
 	t.Parallel()
-	n, node := newNamespace(t, nil, nil), unique("node")
+	n, other, node := newNamespace(t, nil, nil), newNamespace(t, nil, nil), unique("node")
 	ready := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}
 	temporary(t, client.CoreV1().Nodes(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"e2e": node}}, Status: ready})
 	workloads := strings.ReplaceAll(createdWorkloads, "NODE", node)
@@ -33,13 +33,13 @@ func TestAPodIsCreatedAsTheWorkloadsControllerDoes(t *testing.T) {
 	for _, d := range documents {
 		var created corev1.Pod
 		_, _, err := workload.Change(d.Object, func(p workload.Pod) (map[string]any, error) {
-			text, err := json.Marshal(p.Created(n.name))
+			text, err := json.Marshal(p.Created(other.name))
 			expectNoError(t, err)
 			return p.Object, json.Unmarshal(text, &created)
 		})
 		expectNoError(t, err)
 		// API servers add to the pod all that they add to every pod.
-		expected, err := n.preview(t, &created)
+		expected, err := other.preview(t, &created)
 		expectNoError(t, err)
 		prefix := d.Object["metadata"].(map[string]any)["name"].(string) + "-"
 		var real corev1.Pod
@@ -52,7 +52,7 @@ func TestAPodIsCreatedAsTheWorkloadsControllerDoes(t *testing.T) {
 			real = pods.Items[i]
 			return nil
 		})
-		names := strings.NewReplacer(node, "NODE", `"`+workload.AssumedNode+`"`, `"NODE"`)
+		names := strings.NewReplacer(n.name, "NAMESPACE", other.name, "NAMESPACE", node, "NODE", `"`+workload.AssumedNode+`"`, `"NODE"`)
 		if got, want := names.Replace(comparable(&real)), names.Replace(comparable(expected)); got != want {
 			t.Errorf("%s: the pod is\n%s\nand was expected as\n%s", prefix, got, want)
 		}

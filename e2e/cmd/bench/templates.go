@@ -10,7 +10,7 @@ import (
 )
 
 // A further template is in force, and no measured pod gets its sidecar. Pillion looks at the labels of
-// each pod for one with a match; one without is for pods that name it.
+// each called pod for one with a match; one without is for pods that name it.
 const further = `---
 apiVersion: pillion.dev/v1alpha1
 kind: SidecarTemplate
@@ -35,7 +35,8 @@ func addTemplates(ctx context.Context, cluster *measure.Cluster, n int) error {
 	for i := range n {
 		name, who := fmt.Sprintf("further-%03d", i), "injectByDefault: false"
 		if i%2 == 0 {
-			who = "match: {podSelector: {matchLabels: {example.com/further: " + name + "}}}"
+			who = "match: {namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [bench-pillion-skip, bench-pillion-fluent-bit]}]}, " +
+				"podSelector: {matchLabels: {example.com/further: " + name + "}}}"
 		}
 		fmt.Fprintf(&manifest, further, name, who)
 	}

@@ -131,7 +131,8 @@ func (s *Server) reviewServer() *http.Server {
 	for path, handler := range s.options.Webhooks {
 		mux.Handle(path, handler)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites, GetCertificate: s.options.GetCertificate}
+	// API servers resume no session, so a ticket would cost a handshake time, and help nobody.
+	config := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites, GetCertificate: s.options.GetCertificate, SessionTicketsDisabled: true}
 	s.options.Peers.require(config)
 	// API servers call a Service over HTTP/1.1. In HTTP/2 one connection could bring
 	// hundreds of requests at once.

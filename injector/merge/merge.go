@@ -157,7 +157,7 @@ type merger struct {
 type place struct {
 	path    *podschema.Path
 	writers *writer
-	// owner is the template that wrote an item around the place, "" for none.
+	// owner is the template that wrote the nearest item around the place, "" for none.
 	owner string
 	// policy is onConflict for the place. explicit is set if a node's $onConflict chose it, ordered if $patch
 	// or $unset did.
@@ -202,9 +202,9 @@ func (p place) ordering() place {
 	return p
 }
 
-// wrote returns the template that wrote the value at the place or around it, "" for none.
+// wrote returns the template that wrote the value at the place, or else the nearest value around it, "" for none.
 func (p place) wrote() string {
-	if p.owner == "" && p.writers != nil && p.writers.wrote {
+	if p.writers != nil && p.writers.wrote {
 		return p.writers.by
 	}
 	return p.owner

@@ -260,7 +260,7 @@ func (m *merger) claimAbsences(t *podschema.Type, n fragment.Field, at place) (e
 func (p place) needed() string {
 	switch {
 	case p.owner != "":
-		return p.owner
+		return p.wrote()
 	case p.writers == nil:
 		return ""
 	case p.writers.by != "" && !p.writers.deleted:

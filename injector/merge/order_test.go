@@ -59,6 +59,24 @@ func TestTwoTemplatesThatDisagreeAreAConflictThatNamesBoth(t *testing.T) {
 	}
 }
 
+// A conflict in a sidecar names the template that wrote the value, which is not always the sidecar's.
+func TestAConflictInASidecarNamesTheTemplateOfTheValue(t *testing.T) {
+	const sidecar = "spec: {initContainers: [{name: s, image: s, env: [{name: OLD, value: x}]}]}"
+	in := func(part string) string { return "spec: {initContainers: [{name: s, " + part + "}]}" }
+	for name, pair := range map[string][2]string{
+		"a variable":              {in("env: [{name: NEW, value: x}]"), in("env: [{name: NEW, value: z}]")},
+		"a field":                 {in("stdin: true"), in("stdin: false")},
+		"a field that goes":       {in("workingDir: /x"), in("$unset: [workingDir]")},
+		"a variable that goes":    {in("env: [{name: NEW, value: x}]"), in("env: [{name: NEW, $patch: delete}]")},
+		"an object and its field": {in("securityContext: {runAsUser: 1}"), in("securityContext: {runAsUser: 2}")},
+	} {
+		var c *merge.Conflict
+		if _, err := mergeAll(t, fragmenttest.Decode(t, large), named(sidecar, pair[0], pair[1])); !errors.As(err, &c) || c.Template != "c" || c.Other != "b" {
+			t.Errorf("%s: %v; want a conflict of c with b", name, err)
+		}
+	}
+}
+
 // The order decides: who keeps the pod's value says nothing against who overwrites it later, and the other way round
 // two templates disagree.
 func TestKeepPodPassesBeforeOverwriteAndConflictsBehindIt(t *testing.T) {

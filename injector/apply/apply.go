@@ -90,6 +90,9 @@ func (a *run) step(t *podschema.Type, n *node, r *record.Tree, now any, isItem b
 	there := now != nil
 	switch {
 	case n.effect == merge.Derived:
+		if n.entry.Sum != "" && r != nil && r.Entry != nil && r.Entry.Sum != n.entry.Sum && there && r.Entry.Sum == record.Sum(t, now, r) {
+			return remove // the API server derives the value again
+		}
 		return keep
 	case n.effect == merge.Created:
 		if !there && (r == nil || r.Entry == nil || t != nil && t.Kind() == podschema.List) {

@@ -84,9 +84,6 @@ func (w *Target) enter(path *podschema.Path) *node {
 
 func entryOf(w merge.Write) record.Entry {
 	e := record.Entry{Was: w.Was, Had: w.Had, Created: w.Effect == merge.Created}
-	if w.Effect == merge.Derived && w.Type != nil {
-		e.Created = true // the API server creates the object that holds a derived value
-	}
 	if w.Value != nil {
 		e.Sum = record.Sum(w.Type, w.Value, nil)
 	}

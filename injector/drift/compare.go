@@ -112,7 +112,7 @@ func (s *Comparison) explain() {
 }
 
 // differences returns the places at which two records differ, in order. It ignores originals, which belong to
-// the base pod, and derived values, which belong to the API server.
+// the base pod, and values that only the API server knows.
 func differences(a, b record.Record) []*podschema.Path {
 	var texts []string
 	for path, e := range a.Set {

@@ -188,6 +188,38 @@ func TestWhatTheAPIServerDerivesIsNotTheAuthors(t *testing.T) {
 	}
 }
 
+// A copy of an injected pod has the request that the API server derived from the limit of then. Above the new
+// limit it would be refused, so the API server derives it again.
+func TestADerivedRequestFollowsTheLimitOfANewVersion(t *testing.T) {
+	for name, c := range map[string]struct{ request, want string }{
+		"as it was derived":     {"1", `{"limits":{"cpu":"500m"},"requests":{}}`},
+		"in another spelling":   {"1000m", `{"limits":{"cpu":"500m"},"requests":{}}`},
+		"changed by hand since": {"200m", `{"limits":{"cpu":"500m"},"requests":{"cpu":"200m"}}`},
+		"removed by hand":       {"", `{"limits":{"cpu":"500m"}}`},
+	} {
+		pod := fragmenttest.Decode(t, "spec: {containers: [{name: web, image: x}]}")
+		before, err := inject(t, pod, named(extend("resources: {limits: {cpu: 1}}")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := fragmenttest.Decode(t, string(podschema.Encode(update(t, pod, record.New(), before).Pod)))
+		if c.request != "" {
+			items(copied["spec"].(map[string]any), "containers")[0]["resources"].(map[string]any)["requests"] = map[string]any{"cpu": c.request}
+		}
+		rec, err := record.Parse(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := mergeAll(t, rec.Base(copied), named(extend("resources: {limits: {cpu: 500m}}")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := at(update(t, copied, rec, after).Pod, "spec", "containers"); !strings.Contains(got, `"resources":`+c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
 // derivePodResources does to a pod what Kubernetes 1.37 does before it stores one.
 func derivePodResources(spec map[string]any) {
 	resources := spec["resources"].(map[string]any)

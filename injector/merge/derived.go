@@ -183,7 +183,7 @@ func (m *merger) deriveRequest(w Write) {
 		if m.at(requests) == nil && !slices.ContainsFunc(m.result.Writes, func(one Write) bool { return one.Path.String() == requests.String() }) {
 			m.write(Write{Path: requests, Effect: Derived})
 		}
-		m.derived(at, nil)
+		m.write(Write{Path: at, Type: w.Type, Effect: Derived, Value: w.Value})
 	case w.Had && !m.touched(at) && podschema.Equal(w.Type, w.Was, now):
 		m.change(at, w.Type, w.Value)
 	}

@@ -28,7 +28,8 @@ type Record struct {
 
 // Entry is one write of Pillion: a whole item, a field, or an object that holds other values.
 type Entry struct {
-	// Sum is the [Sum] of the value. It is empty if Pillion removed the value, or the API server derives it.
+	// Sum is the [Sum] of the value. It is empty if Pillion removed the value, or if the API server
+	// derives it and Pillion does not know which it will be.
 	Sum string
 	// Was is the original value, if Had is set. It may be null.
 	Was any

@@ -13,8 +13,7 @@ import (
 func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 	t.Parallel()
 	now := time.Now().Truncate(time.Second)
-	spans := terms{full: time.Hour, brief: time.Minute}
-	keep, brief := spans.full, spans.brief
+	const keep, brief = time.Hour, time.Minute
 	current, old, older, ripe := yearCA(t), yearCA(t), yearCA(t), dueCA(t)
 	short := newCA(t, now.Add(time.Minute))
 	expired := newCA(t, now.Add(-time.Minute))
@@ -35,10 +34,11 @@ func TestRememberKeepsEveryCAThatMayStillBeInUse(t *testing.T) {
 		{"a CA beside the others was never in use", []trusted{{cert: current.cert}, {cert: old.cert}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
 		{"an end further away than any is cut", []trusted{{cert: current.cert}, {old.cert, now.Add(100 * time.Hour)}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(keep)}}},
 		{"the CA of the served leaf stays, even if its end is near", []trusted{{cert: current.cert}, {old.cert, now.Add(time.Second)}}, old.cert, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
+		{"the Secret is not written all the time for the CA of the served leaf", []trusted{{cert: current.cert}, {old.cert, now.Add(brief / 2)}}, old.cert, []trusted{{cert: current.cert}, {old.cert, now.Add(brief / 2)}}},
 		{"a CA that somebody puts back has no end any more", []trusted{{cert: old.cert}, {current.cert, now.Add(time.Second)}}, nil, []trusted{{cert: current.cert}, {old.cert, now.Add(brief)}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := remember(c.stored, current.cert, c.inUse, now, spans)
+			got := remember(c.stored, current.cert, c.inUse, now, terms{keep, brief})
 			if !sameTrusted(got, c.want) {
 				t.Errorf("remembered\n%s\nwant\n%s", encodeTrusted(got), encodeTrusted(c.want))
 			}

@@ -60,6 +60,9 @@ func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 		if limit := now.Add(min(c.leaf, c.caLeft)); l.tls.Leaf.NotAfter.After(limit) {
 			t.Errorf("a leaf of %s by a CA with %s left ends at %s, after %s", c.leaf, c.caLeft, l.tls.Leaf.NotAfter, limit)
 		}
+		if forgotten := now.Add(termsOf(time.Minute, c.leaf).full); forgotten.Before(l.tls.Leaf.NotAfter.Add(time.Minute)) {
+			t.Errorf("a CA is forgotten at %s, when its leaf of %s may still be served", forgotten, c.leaf)
+		}
 		if l.needsRenewal(issuer, now) || !l.needsRenewal(yearCA(t), now) {
 			t.Error("a new leaf is outlived, or a leaf of another CA is not")
 		}

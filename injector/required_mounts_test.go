@@ -108,13 +108,10 @@ func graft(injected, from map[string]any) map[string]any {
 func TestTheTokenStandsBelowARequiredMount(t *testing.T) {
 	set := requiredSet(t, audit, strings.ReplaceAll(copied, "mountPath: /agent", "mountPath: /var/run"))
 	pod := podOf(t, mountingPod(`,"volumeMounts":[`+tokenMount+`]`, "", tokenVolume))
-	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: injectRequired(t, set, pod)}, nil); got != "" {
-		t.Error(got)
-	}
-	pod = podOf(t, mountingPod(`,"volumeMounts":[`+tokenMount+`]`, "", `{"name":"kube-api-access-x7k2p","emptyDir":{}}`))
-	out := injectIn(t, shop, set, pod)
-	if !strings.Contains(out.Message, "is below /var/run") {
-		t.Errorf("%q", out.Message)
+	wantSays(t, "the API server's volume", verifyRequired(t, set, Request{Operation: "CREATE", Pod: injectRequired(t, set, pod)}, nil), "")
+	for _, volume := range []string{`{"name":"kube-api-access-x7k2p","emptyDir":{}}`, strings.Replace(tokenVolume, `"path":"token"`, `"path":"token","audience":"vault"`, 1)} {
+		out := injectIn(t, shop, set, podOf(t, mountingPod(`,"volumeMounts":[`+tokenMount+`]`, "", volume)))
+		wantSays(t, volume, out.Message, "is below /var/run")
 	}
 }
 
@@ -123,9 +120,7 @@ func TestARequiredTemplateMayReplaceAllMounts(t *testing.T) {
 		"volumeMounts: [{name: agent, mountPath: /agent, readOnly: true}]", "volumeMounts: [{$patch: replace}, {name: agent, mountPath: /agent}, {name: agent, mountPath: /agent/own}]",
 		"      volumes:\n", "      volumes:\n      - $patch: replace\n").Replace(copied))
 	injected := injectRequired(t, set, podOf(t, mountingPod(`,"volumeMounts":[{"name":"own","mountPath":"/agent/x"}]`, "", `{"name":"own","emptyDir":{}}`)))
-	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: injected}, nil); got != "" {
-		t.Error(got)
-	}
+	wantSays(t, "as injected", verifyRequired(t, set, Request{Operation: "CREATE", Pod: injected}, nil), "")
 	mount := `{"op":"add","path":"/spec/containers/0/volumeMounts/-","value":{"name":"agent","mountPath":"/x"}}`
 	if got := verifyRequired(t, set, Request{Operation: "CREATE", Pod: patched(t, injected, `[`+mount+`]`)}, nil); got == "" {
 		t.Error("a mount that came back is accepted")

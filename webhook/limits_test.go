@@ -132,16 +132,6 @@ func TestALargePodThatWaitsInVainIsRefusedInTime(t *testing.T) {
 	})
 }
 
-func TestASmallPodThatWaitsInVainIsTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, func(o *parts) { o.Timeout = time.Second })
-		fill(t, f.room, false)
-		if w := f.post(reviewOf(v1Version, "", false)); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
-			t.Errorf("HTTP %d: %s", w.Code, w.Body)
-		}
-	})
-}
-
 // An API server that waits no longer lets a pod through, and a required template may select this one.
 func TestAPodThatWaitsInVainIsRefusedWhereATemplateIsRequired(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -152,20 +142,22 @@ func TestAPodThatWaitsInVainIsRefusedWhereATemplateIsRequired(t *testing.T) {
 		"a required template selects the namespace": {map[string]string{"team": "shop"}, nil, true},
 		"none does":                        {map[string]string{"team": "other"}, nil, false},
 		"it is not known whether one does": {nil, errors.New("the API server is away"), true},
+		"no template is required":          {nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				audit := withAudit(t)
 				f := newFixture(t, func(o *parts) {
-					audit(o)
+					if c.labels != nil || c.err != nil {
+						withAudit(t)(o)
+					}
 					o.Timeout = time.Second
 					o.Namespaces = &lateNamespaces{templates.Namespace{Name: "shop", Labels: c.labels}, c.err}
 				})
 				fill(t, f.room, false)
 				w := f.post(reviewOf(v1Version, "", false))
 				if !c.refused {
-					if w.Code != http.StatusServiceUnavailable {
-						t.Errorf("HTTP %d: %s", w.Code, w.Body)
+					if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" {
+						t.Errorf("it is not tried again: HTTP %d: %s", w.Code, w.Body)
 					}
 					return
 				}
@@ -201,7 +193,7 @@ func TestTheRestOfAReviewIsBoundedToo(t *testing.T) {
 		"operation": strings.Replace(good, `"CREATE"`, `"`+long+`"`, 1),
 		"kind":      strings.Replace(good, `"kind":"Pod"},"resource"`, `"kind":"`+long+`"},"resource"`, 1),
 		"resource":  strings.Replace(good, `"resource":"pods"`, `"resource":"`+long+`"`, 1),
-		"user":      strings.Replace(good, `"operation"`, `"userInfo":{"groups":["`+strings.Repeat(`a","`, 1<<20)+`"]},"operation"`, 1),
+		"user":      strings.Replace(good, `"operation"`, `"userInfo":{"groups":["`+strings.Repeat(`a","`, maxUserInfo/4)+`"]},"operation"`, 1),
 		"version":   strings.Replace(good, v1Version, long, 1),
 	} {
 		w := f.post(body)

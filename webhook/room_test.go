@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -85,6 +86,16 @@ func TestSlotsAreLeftForOthers(t *testing.T) {
 		t.Error("two large objects are worked on at once")
 	}
 	mustTake(t, r, "shop", 1)()
+	held := memory{room: r}
+	for _, ctx := range []context.Context{t.Context(), ctx} { // the second has ended
+		if err := held.acquire(ctx, "shop", 1); err != nil {
+			t.Errorf("a review waits again for the slots that it has: %v", err)
+		}
+	}
+	var tooLarge *tooLargeError
+	if err := held.acquireForPod(ctx, "shop", 0, held.limit()/2+1); !errors.As(err, &tooLarge) {
+		t.Errorf("the work on a pod takes more than half of the memory: %v", err)
+	}
 }
 
 // Whatever namespaces do at the same time, no more is taken than there is, and all of it is

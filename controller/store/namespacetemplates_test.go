@@ -132,6 +132,9 @@ func TestATenantWithLargeTemplatesTakesNobodysPlace(t *testing.T) {
 			t.Errorf("%s: the error does not tell which pods want it: %+v", namespace, e)
 		}
 	}
+	if kept := templates.Demand([]byte(`{"match":"` + strings.Repeat("x", 8<<10) + `"}`)); kept != nil {
+		t.Errorf("%d bytes of a template that is out of force stay in memory", len(kept))
+	}
 }
 
 func TestATemplateOfANamespaceIsJudgedAnewWhenItsNameIsTakenOrFree(t *testing.T) {

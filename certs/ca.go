@@ -96,8 +96,8 @@ func (c *ca) sign(dnsNames []string, now time.Time, duration time.Duration) (*le
 }
 
 // backdate returns how long before now the validity of a certificate begins that ends
-// after remaining. It is at most half of remaining: otherwise a short-lived certificate
-// would be due when it is new.
+// after remaining. It is at most half of remaining, so a new certificate has at least two
+// thirds of its validity left.
 func backdate(remaining time.Duration) time.Duration {
 	return min(earlyBy, remaining/2)
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/reason"
@@ -41,11 +39,11 @@ func (r *review) linear(t *testing.T, whole *review) {
 		t.Errorf("it takes %.0f allocations, an eighth of it %.0f", now, before)
 	}
 	for range 4 { // other processes take time away from one of both
-		if processorTime(whole.run) <= 24*processorTime(r.run) {
+		if cputime.Of(whole.run) <= 24*cputime.Of(r.run) {
 			return
 		}
 	}
-	t.Errorf("it takes %s, an eighth of it %s", processorTime(whole.run), processorTime(r.run))
+	t.Errorf("it takes %s, an eighth of it %s", cputime.Of(whole.run), cputime.Of(r.run))
 }
 
 // allocations counts those of one run. Nothing else runs meanwhile: tests in parallel wait.
@@ -55,20 +53,6 @@ func allocations(run func()) float64 {
 	run()
 	runtime.ReadMemStats(&after)
 	return float64(after.Mallocs - before.Mallocs)
-}
-
-// processorTime returns the least time of a run in three rounds.
-func processorTime(run func()) time.Duration {
-	least := time.Duration(math.MaxInt64)
-	for range 3 {
-		runtime.GC()
-		began, runs := cputime.Used(), time.Duration(0)
-		for ; cputime.Used()-began < 5*time.Millisecond; runs++ {
-			run()
-		}
-		least = min(least, (cputime.Used()-began)/runs)
-	}
-	return least
 }
 
 // growth is one way in which a review can be large.

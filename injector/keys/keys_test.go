@@ -154,21 +154,12 @@ func linear(t *testing.T, of string, eighth, whole func()) {
 	t.Helper()
 	var part, all time.Duration
 	for range 4 {
-		part, all = processorTime(eighth), processorTime(whole)
+		part, all = cputime.Of(eighth), cputime.Of(whole)
 		if all <= 24*part {
 			return
 		}
 	}
 	t.Errorf("%s take %s, an eighth of them %s", of, all, part)
-}
-
-// processorTime returns that of a run. It runs as often as 5 ms allow: clocks of processors are coarse.
-func processorTime(run func()) time.Duration {
-	began, runs := cputime.Used(), time.Duration(0)
-	for ; cputime.Used()-began < 5*time.Millisecond; runs++ {
-		run()
-	}
-	return (cputime.Used() - began) / runs
 }
 
 func TestTheCommandMovesAnnotationsToThePods(t *testing.T) {

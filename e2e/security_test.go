@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/pillion-dev/pillion/docs/transcript"
 )
 
@@ -30,15 +32,22 @@ var installations = []struct {
 // othersRoles are the suffixes of the roles that the chart makes for people.
 var othersRoles = []string{"-view", "-view-namespaced", "-edit", "-injection"}
 
+// ownRoles are the rules of Pillion's own account, by its roles.
+func ownRoles(t *testing.T, objects rendered) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	all := roles(t, objects)
+	maps.DeleteFunc(all, func(role string, _ []rbacv1.PolicyRule) bool {
+		return slices.ContainsFunc(othersRoles, func(suffix string) bool { return strings.HasSuffix(role, suffix) })
+	})
+	return all
+}
+
 // rightsOf are the rules of Pillion's own account, with the verbs by "scope|resource".
 func rightsOf(t *testing.T, objects rendered) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for role, rules := range roles(t, objects) {
+	for role, rules := range ownRoles(t, objects) {
 		kind, name, _ := strings.Cut(role, " ")
-		if slices.ContainsFunc(othersRoles, func(suffix string) bool { return strings.HasSuffix(name, suffix) }) {
-			continue
-		}
 		scope := "cluster"
 		if kind == "Role" {
 			scope = "own namespace"

@@ -63,8 +63,8 @@ func TestCallsThatAreCountedGiveWhatTheyGiveUncounted(t *testing.T) {
 		if err != nil {
 			return // the types do not fit
 		}
-		counted, err := newProgram(checked, false, patterns)
-		plain, plainErr := baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
+		counted, err := newProgram(checked, patterns)
+		plain, plainErr := newReadProgram(checked)
 		if err != nil || plainErr != nil { // a constant fails
 			if fmt.Sprint(err) != fmt.Sprint(plainErr) {
 				rt.Fatalf("%s: %v, uncounted %v", source, err, plainErr)

@@ -37,7 +37,12 @@ func (e *Environment) compile(source string, at Place) (*Expression, error) {
 	}
 	root := checked.NativeRep().Expr()
 	cost := readCost(root)
-	program, err := newProgram(checked, cost > 0, patterns)
+	var program cel.Program
+	if cost > 0 {
+		program, err = newReadProgram(checked)
+	} else {
+		program, err = newProgram(checked, patterns)
+	}
 	if err != nil {
 		return nil, errors.New(show.Plain(err.Error()))
 	}

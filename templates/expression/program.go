@@ -10,12 +10,8 @@ import (
 )
 
 // newProgram returns the program of a checked expression. All programs share the base environment and its
-// functions. Patterns has the literal regular expressions. The program of an expression that only reads a
-// value does not count its cost, because counting takes longer than reading.
-func newProgram(checked *cel.Ast, onlyReads bool, patterns map[string]param.Pattern) (cel.Program, error) {
-	if onlyReads {
-		return baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
-	}
+// functions. Patterns has the literal regular expressions.
+func newProgram(checked *cel.Ast, patterns map[string]param.Pattern) (cel.Program, error) {
 	options := []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 		cel.CostTracking(&costs{}),
@@ -25,6 +21,12 @@ func newProgram(checked *cel.Ast, onlyReads bool, patterns map[string]param.Patt
 	}
 	bound := boundCalls(checked.NativeRep().Expr(), patterns)
 	return baseEnvironment().Program(checked, append(options, bound...)...)
+}
+
+// newReadProgram returns the program of an expression that only reads a value. It does not count the cost of a
+// run, because counting takes longer than reading.
+func newReadProgram(checked *cel.Ast) (cel.Program, error) {
+	return baseEnvironment().Program(checked, cel.EvalOptions(cel.OptOptimize))
 }
 
 // readCost returns the cost of an expression that only reads a value, such as params.port and params.?cpuLimit: one

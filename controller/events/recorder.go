@@ -97,7 +97,7 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// outcomes of recorded events.
+// Outcomes of recorded events.
 const (
 	outcomeWritten  = "written"  // the event is in the cluster, or counted in an event series
 	outcomeWithheld = "withheld" // the namespace exceeded its rate

@@ -146,8 +146,8 @@ walk: ground ## the commands of the README and of the pages that follow it, as t
 	@$(GROUND_COMMAND) walk
 
 rotate: build ## certificates replaced and damaged under load, on a Kubernetes of its own; the last line counts
-	@$(E2E) go build -o ../.cache/rotate ./cmd/rotate
-	@.cache/rotate
+	@$(E2E) go build -o ../.cache/faults ./cmd/faults
+	@.cache/faults -rotate
 
 faults: build ## faults under load, on a node of its own: a line FAULT <name> tried=<n> refused=<n> wrong=<n> bare=<n> p99_ms=<x> recovered_ms=<x> each; FAULT=REGEXP chooses
 	@$(E2E) go build -o ../.cache/faults ./cmd/faults
@@ -158,11 +158,11 @@ SEED ?= 1
 soak: build ## faults at random for SOAK (10m), up to three at once, on a Kubernetes of its own: SEED=1 chooses them; FAULT=REGEXP among them; the last line counts
 	@mkdir -p .cache/clock/ahead .cache/clock/behind; src=$$(go env GOROOT)/src/time; sed 's/sec, nsec, mono := runtimeNow()/&; sec += clockOff/' $$src/time.go >.cache/clock/time.go; \
 	  if cmp -s $$src/time.go .cache/clock/time.go; then echo "$$src/time.go has no place to turn the clock"; exit 1; fi; \
-	  printf '{"Replace":{"%s":"%s","%s":"%s"}}' $$src/time.go $(CURDIR)/.cache/clock/time.go $$src/clock.go $(CURDIR)/e2e/soak/testdata/clock.go >.cache/clock/overlay.json
+	  printf '{"Replace":{"%s":"%s","%s":"%s"}}' $$src/time.go $(CURDIR)/.cache/clock/time.go $$src/clock.go $(CURDIR)/e2e/faults/testdata/clock.go >.cache/clock/overlay.json
 	@.ci/compile 'a Pillion whose clock is an hour off' .cache/clock/ahead/pillion-webhook -overlay .cache/clock/overlay.json -ldflags '-s -w' ./cmd/pillion-webhook
 	@ln -f .cache/clock/ahead/pillion-webhook .cache/clock/behind/pillion-webhook
-	@$(E2E) go build -o ../.cache/soak ./cmd/soak
-	@.cache/soak -clocks $(CURDIR)/.cache/clock -for $(SOAK) -seed $(SEED) -only '$(FAULT)'
+	@$(E2E) go build -o ../.cache/faults ./cmd/faults
+	@.cache/faults -soak $(SOAK) -clocks $(CURDIR)/.cache/clock -seed $(SEED) -only '$(FAULT)'
 
 NAMESPACES ?= 10000
 TEMPLATES ?= 100

@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/e2e/faults"
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
-	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
 // certsGround is a ground for the tests about certificates: two kube-apiservers, and
@@ -35,7 +35,7 @@ type certsGround struct {
 func newCertsGround(t *testing.T) *certsGround {
 	t.Helper()
 	options := ground.FromEnvironment()
-	options.APIServers, options.Lag, options.Balanced = 2, rotation.Lag, true
+	options.APIServers, options.Lag, options.Balanced = 2, faults.RotationLag, true
 	return newOwnGround(t, options)
 }
 
@@ -86,23 +86,21 @@ func (g *certsGround) install(t *testing.T, ready bool, values ...string) {
 // scale starts three replicas and waits until each is ready.
 func (g *certsGround) scale(t *testing.T) {
 	t.Helper()
-	expectNoError(t, g.Scale(t.Context(), ground.Namespace, rotation.Replicas))
+	expectNoError(t, g.Scale(t.Context(), ground.Namespace, faults.RotationReplicas))
 }
 
 // under does work under load, and fails the test if that cost a pod or a connection.
-func (g *certsGround) under(t *testing.T, work func(context.Context) error) rotation.Result {
+func (g *certsGround) under(t *testing.T, work func(context.Context) error) {
 	t.Helper()
 	var said strings.Builder
-	result, err := rotation.Under(t.Context(), g.ControlPlane, &said, work)
+	result, err := faults.Under(t.Context(), g.ControlPlane, checkout, &said, work)
 	if err != nil {
 		t.Errorf("%v\n%s", err, &said)
 	}
-	if result.Failed+result.Uninjected+result.BrokenPlanned > 0 || result.Tried < 50 {
-		t.Errorf("of %d pods %d were refused and %d not injected, of %d connections %d not verified; want none, of many\n%s",
-			result.Tried, result.Failed, result.Uninjected, result.Handshakes, result.BrokenPlanned, &said)
+	if cost := result.Cost(); len(cost) > 0 || result.Tried < 50 {
+		t.Errorf("of %d pods and %d connections: %q; want all well, of many\n%s", result.Tried, result.Connections, cost, &said)
 	}
-	t.Logf("%d pods and %d connections, all well; %d leaves", result.Tried, result.Handshakes, result.Leaves)
-	return result
+	t.Logf("%d pods and %d connections, all well; %d leaves", result.Tried, result.Connections, result.Leaves)
 }
 
 // bundle is bundleOf for the chart's own configurations.
@@ -178,7 +176,7 @@ func presented(ctx context.Context, r ground.Replica, change func(*tls.Config)) 
 // allServe is nil if every replica serves what the test wants.
 func (g *certsGround) allServe(ctx context.Context, want func(*x509.Certificate) error) error {
 	replicas := g.Replicas(ground.Namespace)
-	if len(replicas) != rotation.Replicas {
+	if len(replicas) != faults.RotationReplicas {
 		return fmt.Errorf("%d replicas run", len(replicas))
 	}
 	for _, r := range replicas {

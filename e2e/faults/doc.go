@@ -1,9 +1,9 @@
-// Package faults shows what faults of Pillion, of its configuration and of the control plane
-// cost. Pods are created all the time, thirty a second, in a namespace that fails closed, in
-// one that fails open and in one that never asked, while one fault after the other is done to
-// a node with the chart's default number of replicas.
+// Package faults does faults to Pillion and to its control plane while pods are created all the time,
+// and judges each pod: in namespaces that never asked, that fail open, that fail closed, and that a
+// required template selects.
 //
-// In: a [ground.Node], and docs/concepts/faults.md, which states for each fault in which time pods may
-// be refused, or created without their sidecars. Out: a [Result] for each fault, which counts
-// pods, and says what is not as stated. `make faults` runs it.
+// In: a Kubernetes with Pillion, and docs/concepts/faults.md, which states for each fault how long
+// pods may be refused, or created without their sidecars. [Each] does one fault after another to a
+// [ground.Node], [Soak] several at once at random to a [ground.ControlPlane], and [Rotate] replaces
+// and damages certificates there. Out: counts of pods; the wrong ones are those that no fault explains.
 package faults

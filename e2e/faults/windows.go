@@ -3,92 +3,63 @@ package faults
 import (
 	"fmt"
 	"os"
-	"strings"
+	"regexp"
+	"strconv"
 	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// The columns of the table in docs/concepts/faults.md that this package reads.
-const (
-	// NameColumn has the names of the faults of this package.
-	NameColumn    = "fault"
-	refusedColumn = "refused for"
-	bareColumn    = "bare for"
-)
+// A Window is how long pods may be refused, or created without their sidecars, after a fault has
+// ended. Negative: never.
+type Window struct{ Refused, Bare time.Duration }
 
-// ReadWindows reads docs/concepts/faults.md: the rows of every table that has a column
-// of that name, by what stands in it, and the two of windows. A cell of these is "never", or
-// seconds such as "15 s", with or without words after it.
-func ReadWindows(path, name string) (map[string]Window, error) {
+// windowRow is a row of the tables in docs/concepts/faults.md: the fault, "refused for", "bare for".
+var windowRow = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| ([^|]*) \\| ([^|]*) \\|")
+
+// readWindows reads docs/concepts/faults.md: the windows of each fault by its name.
+func readWindows(checkout ground.Checkout) (map[string]Window, error) {
+	path := checkout.Path("docs", "concepts", "faults.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	windows, err := parseWindows(string(text), name)
+	windows, err := parseWindows(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("reading the windows of %s: %w", path, err)
 	}
 	return windows, nil
 }
 
-func parseWindows(text, nameColumn string) (map[string]Window, error) {
+func parseWindows(text string) (map[string]Window, error) {
 	windows := map[string]Window{}
-	var columns map[string]int // of the table that the line is in, nil outside of one
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "|") {
-			columns = nil
-			continue
-		}
-		cells := strings.Split(strings.Trim(line, "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if columns == nil {
-			columns = map[string]int{}
-			for i, c := range cells {
-				columns[c] = i
-			}
-			continue
-		}
-		name, known := column(cells, columns, nameColumn)
-		refused, hasRefused := column(cells, columns, refusedColumn)
-		bare, hasBare := column(cells, columns, bareColumn)
-		if !known || !hasRefused || !hasBare || strings.HasPrefix(name, "-") {
-			continue
-		}
-		name = strings.Trim(name, "`")
+	for _, row := range windowRow.FindAllStringSubmatch(text, -1) {
+		name := row[1]
 		if _, twice := windows[name]; twice {
 			return nil, fmt.Errorf("%s has two rows", name)
 		}
-		var w Window
-		var err error
-		if w.Refused, err = parseWindow(refused); err == nil {
-			w.Bare, err = parseWindow(bare)
+		var times [2]time.Duration
+		for i, cell := range row[2:] {
+			var err error
+			if times[i], err = parseWindow(cell); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		windows[name] = w
+		windows[name] = Window{times[0], times[1]}
 	}
 	return windows, nil
 }
 
-func column(cells []string, columns map[string]int, name string) (string, bool) {
-	i, ok := columns[name]
-	if !ok || i >= len(cells) {
-		return "", false
-	}
-	return cells[i], true
-}
+var seconds = regexp.MustCompile(`^([0-9.]+) s(,.*)?$`)
 
+// parseWindow reads a cell: "never", or seconds such as "15 s", with or without words after a comma.
 func parseWindow(cell string) (time.Duration, error) {
 	if cell == "never" {
-		return -1, nil
+		return never, nil
 	}
-	var seconds float64
-	var unit string
-	if n, _ := fmt.Sscan(cell, &seconds, &unit); n != 2 || strings.Trim(unit, ",;") != "s" || seconds < 0 {
-		return 0, fmt.Errorf("%q is no window: want never, or seconds such as 15 s", cell)
+	if match := seconds.FindStringSubmatch(cell); match != nil {
+		n, err := strconv.ParseFloat(match[1], 64)
+		return time.Duration(n * float64(time.Second)), err
 	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	return 0, fmt.Errorf("%q is no window: want never, or seconds such as 15 s", cell)
 }

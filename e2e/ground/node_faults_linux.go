@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"syscall"
 )
 
 // cutTable is the table of nftables that holds what CutOff drops.
@@ -41,17 +40,6 @@ func (g *Node) Reconnect(ctx context.Context) error {
 	err := command(ctx, g.space.fork, "nft", "delete", "table", "inet", cutTable)
 	if err != nil && !strings.Contains(err.Error(), "No such file") {
 		return fmt.Errorf("letting a replica reach kube-apiserver again: %w", err)
-	}
-	return nil
-}
-
-// Signal sends a signal to the replica's process.
-func (g *Node) Signal(r Replica, signal syscall.Signal) error {
-	if r.PID == 0 {
-		return fmt.Errorf("sending a signal to %s: its process is not known", r.Name)
-	}
-	if err := syscall.Kill(r.PID, signal); err != nil {
-		return fmt.Errorf("sending %s to %s: %w", signal, r.Name, err)
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"syscall"
 )
 
 // Node needs Linux.
@@ -30,9 +29,6 @@ func (g *Node) CutOff(context.Context, ...Replica) error { return errNoNode }
 
 // Reconnect needs Linux.
 func (g *Node) Reconnect(context.Context) error { return errNoNode }
-
-// Signal needs Linux.
-func (g *Node) Signal(Replica, syscall.Signal) error { return errNoNode }
 
 func removeCgroups(string) error { return nil }
 

@@ -1,6 +1,6 @@
-// Command faults shows what faults cost (see package faults), on a node of its own that is
-// removed at the end. It prints a line for each fault, and exits with 1 if one is not as
-// docs/concepts/faults.md states.
+// Command faults shows what faults cost (see package faults), on a Kubernetes of its own that is removed
+// at the end: one after another, several at once (-soak), or those of certificates (-rotate). It exits
+// with 1 if a pod is not as docs/concepts/faults.md states.
 package main
 
 import (
@@ -19,34 +19,90 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "a regular expression: the faults and changes (change-KIND) that it matches are done; empty for all")
+	var plan faults.Plan
+	rotates := flag.Bool("rotate", false, "replace and damage certificates")
+	flag.DurationVar(&plan.For, "soak", 0, "how long faults are done at random, at least; 0 does one after another")
+	flag.Uint64Var(&plan.Seed, "seed", 1, "in a soak, the same seed does the same faults in the same order")
+	flag.StringVar(&plan.Clocks, "clocks", "", "in a soak, a directory with ahead/pillion-webhook and behind/pillion-webhook, whose clocks are an hour off; empty: the fault clock-off fails")
+	only := flag.String("only", "", "a regular expression: faults whose names it matches are done; empty for all")
 	flag.Parse()
-	chosen, err := regexp.Compile(*only)
-	if err != nil {
+	var err error
+	if plan.Only, err = regexp.Compile(*only); err != nil {
 		fmt.Fprintln(os.Stderr, "faults: -only:", err)
 		os.Exit(2)
 	}
 	measure.Main("faults", func(ctx context.Context) error {
-		wrong, err := run(ctx, chosen)
-		return cmp.Or(err, measure.Missed(wrong))
+		switch {
+		case *rotates:
+			return rotate(ctx)
+		case plan.For > 0:
+			return soak(ctx, plan)
+		}
+		return each(ctx, plan.Only)
 	})
 }
 
-func run(ctx context.Context, chosen *regexp.Regexp) (wrong []string, err error) {
+func each(ctx context.Context, only *regexp.Regexp) (err error) {
 	checkout, err := ground.FindCheckout(".")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	options := ground.FromEnvironment()
-	options.Measured = true
+	options := measure.Timed()
 	options.ProxySync = time.Second // as Kubernetes has it by default
 	g, err := ground.StartNode(ctx, checkout, options, os.Stdout)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	if err := ground.Install(ctx, g, checkout, faults.Values...); err != nil {
-		return nil, err
+	if err := ground.Install(ctx, g, checkout, faults.Values()...); err != nil {
+		return err
 	}
-	return faults.Run(ctx, g, checkout, chosen, os.Stdout)
+	wrong, err := faults.Each(ctx, g, checkout, only, os.Stdout)
+	return cmp.Or(err, measure.Missed(wrong))
+}
+
+// balanced starts a control plane whose replicas all get connections.
+func balanced(ctx context.Context, options ground.Options, replicas int, values []string) (*measure.Cluster, error) {
+	options.Balanced = true
+	g, err := measure.Start(ctx, options, os.Stdout, append(values, "--set", fmt.Sprint("replicas=", replicas))...)
+	if err == nil {
+		err = g.Scale(ctx, ground.Namespace, replicas)
+	}
+	if err != nil && g != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, err
+}
+
+func soak(ctx context.Context, plan faults.Plan) (err error) {
+	options := ground.FromEnvironment()
+	options.APIServers = cmp.Or(options.APIServers, 3)
+	g, err := balanced(ctx, options, faults.SoakReplicas, faults.Values())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	missed, err := faults.Soak(ctx, g, plan, os.Stdout)
+	if err == nil && missed > 0 {
+		err = measure.ErrMissed
+	}
+	return err
+}
+
+func rotate(ctx context.Context) (err error) {
+	options := ground.FromEnvironment()
+	options.APIServers, options.Lag = 2, faults.RotationLag
+	g, err := balanced(ctx, options, faults.RotationReplicas, faults.RotationValues())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, g.Close()) }()
+	result, err := faults.Rotate(ctx, g, os.Stdout)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("in all: %d CAs made, %d of them signed, %d leaves seen\n", result.CAs, result.Signed, result.Leaves)
+	missed := measure.Missed(result.Wrong())
+	fmt.Println(result)
+	return missed
 }

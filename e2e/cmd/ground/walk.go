@@ -67,7 +67,7 @@ func walkPages(ctx context.Context, checkout ground.Checkout, w readme.Walk) (er
 }
 
 // written is what the pages write, relative to the checkout.
-var written = []string{"my-templates", "my-values.yaml", "shop.yaml"}
+var written = []string{"my-templates", "my-values.yaml", "shop.yaml", "templates.yaml"}
 
 // placeholder is a word that a reader replaces.
 var placeholder = regexp.MustCompile(`\b(POD|[A-Z]{4,})\b`)

@@ -1,11 +1,10 @@
-package soak
+package faults
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,29 +15,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
-	"github.com/pillion-dev/pillion/e2e/rotation"
 )
 
-// A fault is done once for each step of a schedule that names it.
-type fault struct {
-	name, on string
-	// do does it, and returns when it has ended. after clears up at the end of the round.
-	do, after func(context.Context, *run, Step) error
-	// What it does besides the windows of docs/concepts/faults.md: see Effect. Zero: never.
-	denied, stale, elsewhere time.Duration
-}
-
-// kinds of faults. docs/concepts/faults.md has a row for each.
-var kinds = []fault{
-	{name: "kill-one", on: "replicas", do: kill(false)},
-	{name: "kill-all", on: "replicas", do: kill(true)},
-	{name: "stop-one", on: "replicas", do: stopOne, stale: settle},
-	{name: "slow-one", on: "replicas", do: slow(false), stale: settle},
-	{name: "slow-all", on: "replicas", do: slow(true), stale: settle},
+// soakFaults are done to a control plane at random. docs/concepts/faults.md has a row for each.
+var soakFaults = []fault{
+	{name: "kill-one", on: "replicas", do: kill(one)},
+	{name: "kill-all", on: "replicas", do: kill(most)},
+	{name: "stop-one", on: "replicas", do: stop(one), stale: settle},
+	{name: "slow-one", on: "replicas", do: slowReplicas(one), stale: settle},
+	{name: "slow-all", on: "replicas", do: slowReplicas(most), stale: settle},
 	{name: "clock-off", on: "replicas", do: turnClock},
 	{name: "ca-secret-damaged", on: "secret", do: damageSecret},
 	{name: "cabundle-foreign", on: "configuration", do: foreignBundles},
@@ -55,20 +43,7 @@ var kinds = []fault{
 	{name: "namespace-recreated", on: "namespaces", do: recreateNamespace, elsewhere: 5 * time.Second},
 	{name: "templates-edited", on: "templates", do: editTemplates},
 	{name: "canary-wrong", on: "templates", do: startCanary, after: removeCanary, denied: settle},
-	{name: "upgrade", on: "helm", do: upgrade, stale: settle},
-}
-
-func kindOf(s Step) fault {
-	return kinds[slices.IndexFunc(kinds, func(f fault) bool { return f.name == s.Name })]
-}
-
-func kill(all bool) func(context.Context, *run, Step) error {
-	return func(ctx context.Context, r *run, s Step) error { return r.signal(syscall.SIGKILL, r.replicas(s, all)) }
-}
-
-// stopOne stops a replica. The kubelet ends it.
-func stopOne(_ context.Context, r *run, s Step) error {
-	return r.signal(syscall.SIGSTOP, r.replicas(s, false))
+	{name: "upgrade", on: "helm", do: upgradeAndBack, stale: settle},
 }
 
 // turnClock ends replicas, and starts them with a clock that is an hour ahead or behind; then takes that
@@ -77,51 +52,30 @@ func turnClock(ctx context.Context, r *run, s Step) error {
 	if r.clocks == "" {
 		return errors.New("there is no Pillion with a clock that is an hour off")
 	}
-	off := "ahead"
+	off, restart := "ahead", kill(one)
 	if s.Pick/4%2 == 0 {
 		off = "behind"
 	}
-	restart := kill(s.Pick/2%2 == 0)
-	r.g.UsePillion(filepath.Join(r.clocks, off, "pillion-webhook"))
+	if s.Pick/2%2 == 0 {
+		restart = kill(most)
+	}
+	r.plane.UsePillion(filepath.Join(r.clocks, off, "pillion-webhook"))
 	err := restart(ctx, r, s)
 	if err == nil {
 		err = measure.Sleep(ctx, s.Hold)
 	}
-	r.g.UsePillion(r.checkout.Webhook())
+	r.plane.UsePillion(r.checkout.Webhook())
 	return errors.Join(err, restart(ctx, r, s))
 }
 
-// replicas are all that run, or one of them.
-func (r *run) replicas(s Step, all bool) []ground.Replica {
-	running := r.g.Replicas(ground.Namespace)
-	if n := uint64(len(running)); !all && n > 0 {
-		return running[s.Pick%n:][:1]
-	}
-	return running
-}
-
-func (r *run) signal(signal syscall.Signal, replicas []ground.Replica) error {
-	for _, replica := range replicas {
-		if err := syscall.Kill(replica.PID, signal); err != nil && err != syscall.ESRCH { // another fault may have ended it
-			return fmt.Errorf("sending %s to %s: %w", signal, replica.Name, err)
-		}
-	}
-	return nil
-}
-
-// What is slow is stopped for most of the time, a moment each.
-const stopped, running = 300 * time.Millisecond, 100 * time.Millisecond
-
-func (r *run) slow(ctx context.Context, s Step, signal func(syscall.Signal) error) error {
+// slow stops something for most of the time that the fault lasts, a moment each.
+func slow(ctx context.Context, s Step, signal func(syscall.Signal) error) error {
+	const stopped, running = 300 * time.Millisecond, 100 * time.Millisecond
 	for end := time.Now().Add(s.Hold); time.Now().Before(end); {
 		if err := signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-		err := measure.Sleep(ctx, stopped)
-		if err := signal(syscall.SIGCONT); err != nil {
-			return err
-		}
-		if err != nil {
+		if err := errors.Join(measure.Sleep(ctx, stopped), signal(syscall.SIGCONT)); err != nil {
 			return err
 		}
 		if err := measure.Sleep(ctx, running); err != nil {
@@ -131,16 +85,16 @@ func (r *run) slow(ctx context.Context, s Step, signal func(syscall.Signal) erro
 	return nil
 }
 
-func slow(all bool) func(context.Context, *run, Step) error {
+func slowReplicas(n int) step {
 	return func(ctx context.Context, r *run, s Step) error {
-		replicas := r.replicas(s, all)
-		return r.slow(ctx, s, func(signal syscall.Signal) error { return r.signal(signal, replicas) })
+		replicas := r.busiest(ctx, n)
+		return slow(ctx, s, func(signal syscall.Signal) error { return r.signal(signal, replicas) })
 	}
 }
 
-func slowEtcd(ctx context.Context, r *run, s Step) error { return r.slow(ctx, s, r.g.SignalEtcd) }
+func slowEtcd(ctx context.Context, r *run, s Step) error { return slow(ctx, s, r.plane.SignalEtcd) }
 
-func restartEtcd(ctx context.Context, r *run, _ Step) error { return r.g.RestartEtcd(ctx) }
+func restartEtcd(ctx context.Context, r *run, _ Step) error { return r.plane.RestartEtcd(ctx) }
 
 func (r *run) apiServer(s Step) *ground.APIServer {
 	all := r.g.APIServers()
@@ -163,40 +117,15 @@ func stopAPIServer(ctx context.Context, r *run, s Step) error {
 }
 
 func slowAPIServer(ctx context.Context, r *run, s Step) error {
-	return r.slow(ctx, s, func(signal syscall.Signal) error { return r.apiServer(s).Signal(signal) })
+	return slow(ctx, s, func(signal syscall.Signal) error { return r.apiServer(s).Signal(signal) })
 }
 
-// lag is how much later than others an API server hears what is written.
-const lag = time.Second
-
+// delayAPIServer has one hear a second later than others of all that is written.
 func delayAPIServer(ctx context.Context, r *run, s Step) error {
 	server := r.apiServer(s)
 	defer server.Lag(0)
-	server.Lag(lag)
+	server.Lag(time.Second)
 	return measure.Sleep(ctx, s.Hold)
-}
-
-func damageSecret(ctx context.Context, r *run, s Step) error {
-	return r.again(ctx, func(ctx context.Context) error {
-		_, err := rotation.DamageSecret(ctx, r.client, int(s.Pick%2))
-		return err
-	})
-}
-
-// configure changes the entries of the mutating webhook configuration.
-func (r *run) configure(ctx context.Context, change func(i int, w *admissionregistrationv1.MutatingWebhook)) error {
-	configurations := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
-	return r.again(ctx, func(ctx context.Context) error {
-		c, err := configurations.Get(ctx, ground.Release, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for i := range c.Webhooks {
-			change(i, &c.Webhooks[i])
-		}
-		_, err = configurations.Update(ctx, c, metav1.UpdateOptions{})
-		return err
-	})
 }
 
 func foreignBundles(ctx context.Context, r *run, _ Step) error {
@@ -204,10 +133,7 @@ func foreignBundles(ctx context.Context, r *run, _ Step) error {
 	if err != nil {
 		return err
 	}
-	return r.again(ctx, func(ctx context.Context) error {
-		_, err := rotation.SetBundles(ctx, r.client, foreign.PEM())
-		return err
-	})
+	return r.setBundles(ctx, foreign.PEM())
 }
 
 // editEntries edits all entries in one respect, and takes that back.
@@ -223,14 +149,13 @@ func editEntries(ctx context.Context, r *run, s Step) error {
 	if err := r.configure(ctx, func(_ int, w *admissionregistrationv1.MutatingWebhook) { edit(w) }); err != nil {
 		return err
 	}
-	err := measure.Sleep(ctx, s.Hold)
-	if err == nil {
-		err = r.configure(ctx, func(i int, w *admissionregistrationv1.MutatingWebhook) {
-			was := r.chart[i].DeepCopy()
-			w.FailurePolicy, w.TimeoutSeconds, w.Rules = was.FailurePolicy, was.TimeoutSeconds, was.Rules
-		})
+	if err := measure.Sleep(ctx, s.Hold); err != nil {
+		return err
 	}
-	return err
+	return r.configure(ctx, func(i int, w *admissionregistrationv1.MutatingWebhook) {
+		was := r.chart[i].DeepCopy()
+		w.FailurePolicy, w.TimeoutSeconds, w.Rules = was.FailurePolicy, was.TimeoutSeconds, was.Rules
+	})
 }
 
 func takeRights(ctx context.Context, r *run, s Step) error {
@@ -248,48 +173,56 @@ func (r *run) without(ctx context.Context, s Step, resource schema.GroupVersionR
 	var objects []unstructured.Unstructured
 	err := r.again(ctx, func(ctx context.Context) error {
 		list, err := r.dynamic.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=" + ground.Release})
-		if err == nil {
-			objects = list.Items
+		if err != nil {
+			return err
 		}
+		objects = list.Items
+		return nil
+	})
+	if err == nil && len(objects) == 0 {
+		err = fmt.Errorf("the release has no %s", resource.Resource)
+	}
+	if err != nil {
 		return err
+	}
+	each := func(do func(context.Context, *unstructured.Unstructured) error) error {
+		for i := range objects {
+			if err := r.again(ctx, func(ctx context.Context) error { return do(ctx, &objects[i]) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = each(func(ctx context.Context, o *unstructured.Unstructured) error {
+		err := r.dynamic.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+		return ignore(err, apierrors.IsNotFound) // an earlier attempt succeeded
 	})
 	if err != nil {
 		return err
 	}
-	if len(objects) == 0 {
-		return fmt.Errorf("the release has no %s", resource.Resource)
-	}
-	for _, o := range objects {
-		if err := r.again(ctx, func(ctx context.Context) error {
-			return r.dynamic.Resource(resource).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{})
-		}); err != nil {
-			return err
-		}
-	}
 	if err := measure.Sleep(ctx, s.Hold); err != nil {
 		return err
 	}
-	for _, o := range objects {
+	return each(func(ctx context.Context, o *unstructured.Unstructured) error {
 		o.SetResourceVersion("")
 		o.SetUID("")
-		if err := r.again(ctx, func(ctx context.Context) error {
-			_, err := r.dynamic.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, &o, metav1.CreateOptions{})
-			if apierrors.IsAlreadyExists(err) { // by an upgrade
-				return nil
-			}
-			return err
-		}); err != nil {
-			return err
-		}
+		_, err := r.dynamic.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{})
+		return ignore(err, apierrors.IsAlreadyExists) // by an upgrade
+	})
+}
+
+// ignore is the error, nil if it is one of that kind.
+func ignore(err error, kind func(error) bool) error {
+	if kind(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // fightLabel has a tool write its idea of a namespace every two seconds: without Pillion's labels,
 // or with one that lets pods through.
 func fightLabel(ctx context.Context, r *run, s Step) error {
-	name := namespaces[[]Kind{Enforced, Required}[s.Pick%2]]
-	opens := s.Pick/2%2 == 1
+	name := namespaceOf([]Kind{Enforced, Required}[s.Pick%2])
 	write := func(value string) error {
 		return r.again(ctx, func(ctx context.Context) error {
 			ns, err := r.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
@@ -303,16 +236,16 @@ func fightLabel(ctx context.Context, r *run, s Step) error {
 			}
 			ns, err = r.client.CoreV1().Namespaces().Update(ctx, ns, metav1.UpdateOptions{FieldManager: "tool"})
 			if err == nil {
-				r.see(ns)
+				r.see(ns, false)
 			}
 			return err
 		})
 	}
+	value := ""
+	if s.Pick/2%2 == 1 {
+		value = openValue
+	}
 	for end := time.Now().Add(s.Hold); time.Now().Before(end); {
-		value := ""
-		if opens {
-			value = "enabled"
-		}
 		if err := write(value); err != nil {
 			return err
 		}
@@ -325,80 +258,77 @@ func fightLabel(ctx context.Context, r *run, s Step) error {
 
 func recreateNamespace(ctx context.Context, r *run, s Step) error {
 	kind := []Kind{NeverAsked, Enabled, Enforced, Required}[s.Pick%4]
-	if err := r.again(ctx, func(ctx context.Context) error {
-		err := r.client.CoreV1().Namespaces().Delete(ctx, namespaces[kind], metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // an earlier attempt succeeded
-			return nil
-		}
-		return err
-	}); err != nil {
+	name := namespaceOf(kind)
+	err := r.again(ctx, func(ctx context.Context) error {
+		err := r.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+		return ignore(ignore(err, apierrors.IsNotFound), apierrors.IsConflict) // an earlier attempt succeeded
+	})
+	if err != nil {
 		return err
 	}
-	r.see(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[kind]}})
-	return r.makeNamespace(ctx, kind)
+	r.see(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
+	return r.makeNamespace(ctx, name, kind)
 }
 
 // editTemplates edits both templates every half second. The one that selects namespaces is required
 // every other time, and at the end.
 func editTemplates(ctx context.Context, r *run, s Step) error {
-	required := false
-	for end := time.Now().Add(s.Hold); time.Now().Before(end); required = !required {
-		if err := r.edit(ctx, askedTemplate, ""); err != nil {
+	requires := s.Pick%2 == 0
+	for end := time.Now().Add(s.Hold); time.Now().Before(end); requires = !requires {
+		if err := r.put(ctx, askedTemplate, r.nextVersion()); err != nil {
 			return err
 		}
-		if err := r.edit(ctx, selectingTemplate, fmt.Sprintf(`"required":%v,`, required || s.Pick%2 == 0)); err != nil {
+		if err := r.put(ctx, selectingTemplate, r.nextVersion(), fmt.Sprint("required: ", requires)); err != nil {
 			return err
 		}
 		if err := measure.Sleep(ctx, 500*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return r.edit(ctx, selectingTemplate, `"required":true,`)
+	return r.put(ctx, selectingTemplate, r.nextVersion(), required)
 }
 
-// startCanary gives half of the workloads a version that refuses their pods, and suspends it.
+// startCanary has half of the workloads refused, and suspends the canary.
 func startCanary(ctx context.Context, r *run, s Step) error {
-	if err := r.apply(ctx, canary); err != nil {
+	if err := r.putCanary(ctx); err != nil {
 		return err
 	}
 	if err := measure.Sleep(ctx, s.Hold); err != nil {
 		return err
 	}
-	return r.again(ctx, func(ctx context.Context) error {
-		_, err := r.dynamic.Resource(templateResource).Patch(ctx, canaryTemplate, types.MergePatchType, []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{})
-		return err
-	})
+	return r.putCanary(ctx, suspend)
 }
 
 func removeCanary(ctx context.Context, r *run, _ Step) error {
 	return r.again(ctx, func(ctx context.Context) error {
-		return r.dynamic.Resource(templateResource).Delete(ctx, canaryTemplate, metav1.DeleteOptions{})
+		err := r.dynamic.Resource(templateResource).Delete(ctx, canaryTemplate, metav1.DeleteOptions{})
+		return ignore(err, apierrors.IsNotFound) // an earlier attempt succeeded
 	})
 }
 
-// upgrade upgrades the release, and rolls that back.
-func upgrade(ctx context.Context, r *run, s Step) error {
-	err := r.helm(ctx, "upgrade", ground.Release, r.checkout.Chart(), "--reset-then-reuse-values", "--set", "log.level=debug")
+// upgradeAndBack upgrades the release, and rolls that back.
+func upgradeAndBack(ctx context.Context, r *run, s Step) error {
+	err := r.release(ctx, "upgrade", ground.Release, r.checkout.Chart(), reuse, "--set", "log.level=debug")
 	if err == nil {
 		err = measure.Sleep(ctx, s.Hold)
 	}
 	if err == nil {
-		err = r.helm(ctx, "rollback", ground.Release)
+		err = r.release(ctx, "rollback", ground.Release)
 	}
 	return err
 }
 
-// helm changes the release, and replaces the replicas by what it asks for then.
-func (r *run) helm(ctx context.Context, args ...string) error {
+// release changes the release, and replaces the replicas by what it asks for then.
+func (r *run) release(ctx context.Context, args ...string) error {
 	err := r.again(ctx, func(ctx context.Context) error {
-		_, err := ground.Run(ctx, r.g, "helm", append(args, "-n", ground.Namespace)...)
+		err := r.helm(ctx, args...)
 		if err != nil && strings.Contains(err.Error(), "another operation") { // that was broken off
-			_, _ = ground.Run(ctx, r.g, "helm", "rollback", ground.Release, "-n", ground.Namespace)
+			_ = r.helm(ctx, "rollback", ground.Release)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return r.again(ctx, func(context.Context) error { return r.g.Replace(ctx, ground.Namespace) })
+	return r.again(ctx, func(context.Context) error { return r.plane.Replace(ctx, ground.Namespace) })
 }

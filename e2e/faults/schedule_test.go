@@ -1,0 +1,75 @@
+package faults
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pillion-dev/pillion/e2e/ground"
+)
+
+// Whatever the seed, every fault has its turn, and no two at once are on the same object.
+func TestEveryFaultHasItsTurn(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		done, together := map[string]int{}, 0
+		for _, steps := range schedule(seed, 100, soakFaults) {
+			on := map[string]bool{}
+			for _, s := range steps {
+				on[s.on] = true
+				done[s.Name]++
+				if s.After < 0 || s.After > mostAfter || s.Hold < leastHold || s.Hold > mostHold {
+					t.Fatalf("seed %d: %s after %s for %s", seed, s.Name, s.After, s.Hold)
+				}
+			}
+			if len(steps) == 0 || len(on) < len(steps) {
+				t.Fatalf("seed %d: a round does %d faults on %d objects", seed, len(steps), len(on))
+			}
+			together = max(together, len(steps))
+		}
+		times := slices.Sorted(maps.Values(done))
+		if together != mostAtOnce || len(done) < len(soakFaults) || times[len(times)-1]-times[0] > 1 {
+			t.Fatalf("seed %d: %d at once, and %v", seed, together, done)
+		}
+	}
+}
+
+func TestWindowsAreReadFromTheTable(t *testing.T) {
+	t.Parallel()
+	const text = "| fault | refused for | bare for | |\n| --- | --- | --- | --- |\n" +
+		"| `kill-one` | 1.5 s | never | some words |\n| `stop` | 15 s, the first time | 0 s | |\n"
+	got, err := parseWindows(text)
+	want := map[string]Window{"kill-one": {1500 * time.Millisecond, never}, "stop": {15 * time.Second, 0}}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v (%v), want %v", got, err, want)
+	}
+	for _, bad := range []string{"soon", "15", "15 m", "-1 s", "1.2.3 s", ""} {
+		if _, err := parseWindows(strings.Replace(text, "1.5 s", bad, 1)); err == nil {
+			t.Errorf("%q is taken for a window", bad)
+		}
+	}
+	if _, err := parseWindows(text + "| `stop` | 1 s | 1 s | |\n"); err == nil || !strings.Contains(err.Error(), "stop has two rows") {
+		t.Errorf("a fault with two rows: %v", err)
+	}
+}
+
+func TestThePageStatesTheWindowsOfEveryFault(t *testing.T) {
+	t.Parallel()
+	checkout, err := ground.FindCheckout(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows, err := readWindows(checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := map[string]bool{}
+	for _, f := range slices.Concat(nodeFaults, soakFaults) {
+		done[f.name] = true
+	}
+	if stated, done := slices.Sorted(maps.Keys(windows)), slices.Sorted(maps.Keys(done)); !slices.Equal(stated, done) {
+		t.Errorf("docs/concepts/faults.md has the faults\n%q, and the command does\n%q", stated, done)
+	}
+}

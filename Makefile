@@ -25,7 +25,7 @@ build: ## bin/pillion, the command line, with the links that make it a plugin of
 	@$(TOOLS) ../.ci/compile 'the tools' ../bin/ -ldflags "-s -w -X main.version=$(VERSION)" ./cmd/pillion-fn ./cmd/pillion-import
 	@ln -sf pillion bin/kubectl-pillion && ln -sf pillion bin/kubectl_complete-pillion
 	@for program in pillion pillion-webhook; do echo "bin/$$program: $$(( $$(wc -c < bin/$$program) / 1024 )) KiB"; done
-	@$(E2E) go run ./cmd/licences -C .. -o ../bin/licenses ./cmd/pillion-webhook
+	@.ci/licences bin/licenses ./cmd/pillion-webhook
 
 format:
 	@unformatted=$$(git ls-files -z --cached --others --exclude-standard -- '*.go' | xargs -0 gofmt -l); if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi

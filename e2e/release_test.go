@@ -174,7 +174,7 @@ func (r release) checkPlugin(t *testing.T, sums string) {
 	for _, p := range plugin.Spec.Platforms {
 		archive := p.URI[strings.LastIndex(p.URI, "/")+1:]
 		content := r.list(t, archive)
-		for _, file := range []string{p.Bin, "README.md", "LICENSE", "licenses/MODULES.tsv", "completions/pillion.bash", "completions/_pillion", "completions/pillion.fish", "completions/pillion.ps1"} {
+		for _, file := range []string{p.Bin, "README.md", "LICENSE", "licenses/go/LICENSE", "completions/pillion.bash", "completions/_pillion", "completions/pillion.fish", "completions/pillion.ps1"} {
 			if !slices.Contains(content, file) {
 				t.Errorf("%s lacks %s: %s", archive, file, content)
 			}

@@ -165,15 +165,14 @@ soak: build ## faults at random for SOAK (10m), up to three at once, on a Kubern
 	@.cache/faults -soak $(SOAK) -clocks $(CURDIR)/.cache/clock -seed $(SEED) -only '$(FAULT)'
 
 NAMESPACES ?= 10000
-TEMPLATES ?= 100
-idle: build ## what Pillion takes of memory in a cluster of NAMESPACES (10000) and TEMPLATES (100), on a Kubernetes of its own
-	@$(E2E) go build -o ../.cache/idle ./cmd/idle
-	@.cache/idle -namespaces $(NAMESPACES) -templates $(TEMPLATES)
-
 DAY ?= 10m
 PODS ?= 100000
-day: TEMPLATES = 200
-day: ground ## a day of a large cluster in DAY (10m): PODS (100000) made and deleted, memory, events, requests and etcd's growth; the last line counts
+idle: ## what Pillion takes of memory in a cluster of NAMESPACES (10000) and TEMPLATES (100), on a Kubernetes of its own
+idle: TEMPLATES ?= 100
+idle: PODS := 0
+day: ## the same with TEMPLATES (200), and then a day of that cluster in DAY (10m): PODS (100000) made and deleted, memory, events, requests and etcd's growth; the last line counts
+day: TEMPLATES ?= 200
+idle day: ground
 	@$(CONTROLPLANE) $(GROUND_COMMAND) programs
 	@$(E2E) go build -o ../.cache/day ./cmd/day
 	@$(CONTROLPLANE) .cache/day -namespaces $(NAMESPACES) -templates $(TEMPLATES) -pods $(PODS) -day $(DAY)

@@ -29,17 +29,18 @@ func weight(slot int) float64 {
 
 // moments are when each of the pods is due in a day that takes so long.
 func moments(pods int, day time.Duration) []time.Duration {
-	var until [slots + 1]float64 // how much of the day's weight is before a slot
+	total := 0.0
 	for slot := range slots {
-		until[slot+1] = until[slot] + weight(slot)
+		total += weight(slot)
 	}
-	due, slot := make([]time.Duration, pods), 0
-	for i := range due {
-		at := (float64(i) + 0.5) / float64(pods) * until[slots]
-		for until[slot+1] <= at {
-			slot++
+	var due []time.Duration
+	before := 0.0 // how many pods are due before a slot
+	for slot := range slots {
+		share := weight(slot) / total * float64(pods)
+		for at := float64(len(due)) + 0.5; at < before+share; at++ {
+			due = append(due, time.Duration((float64(slot)+(at-before)/share)/slots*float64(day)))
 		}
-		due[i] = time.Duration((float64(slot) + (at-until[slot])/weight(slot)) / slots * float64(day))
+		before += share
 	}
 	return due
 }

@@ -4,33 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
-
-// filled waits until every replica has all templates, and pods can be created in all namespaces.
-func filled(ctx context.Context, cluster *measure.Cluster, f measure.Filling) error {
-	return measure.Within(ctx, 20*time.Minute, func() error {
-		for _, r := range cluster.Replicas(ground.Namespace) {
-			if n, err := measure.Metric(ctx, r, "pillion_template_info"); err != nil || int(n) < f.Templates {
-				return fmt.Errorf("%v templates are in force in %s (%w), want %d", n, r.Name, err, f.Templates)
-			}
-		}
-		defer func() { time.Sleep(2 * time.Second) }() // the answer is large
-		accounts, err := cluster.Client.CoreV1().ServiceAccounts("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=default"})
-		if err == nil && len(accounts.Items) < f.Namespaces {
-			err = fmt.Errorf("%d of %d namespaces have their service account", len(accounts.Items), f.Namespaces)
-		}
-		return err
-	})
-}
 
 // A footprint is what there is in the cluster.
 type footprint struct {

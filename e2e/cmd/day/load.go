@@ -33,9 +33,9 @@ type load struct {
 	now     atomic.Int64
 	samples []sample
 
-	mu                          sync.Mutex
-	took                        []time.Duration
-	failed, refused, uninjected int
+	mu                 sync.Mutex
+	took               []time.Duration
+	failed, uninjected int
 }
 
 // run makes each pod when it is due, or as soon as it can after that, and returns when all are
@@ -98,7 +98,6 @@ func (l *load) create(ctx context.Context, number int) *corev1.Pod {
 	l.took = append(l.took, took)
 	switch {
 	case mistaken && err != nil && strings.Contains(err.Error(), "UnknownTemplate"):
-		l.refused++
 		return nil
 	case err != nil:
 		l.fail(err)
@@ -137,31 +136,31 @@ func podOf() *corev1.Pod {
 	return pod
 }
 
-// A sample is what a replica takes when so much of the day is over, in MiB.
-type sample struct{ day, resident, heap float64 }
+// A sample is what a replica has in a quarter of the day, from 0, in MiB.
+type sample struct {
+	quarter        int
+	resident, heap float64
+}
 
 // sample measures the replicas every second until ctx ends.
 func (l *load) sample(ctx context.Context) {
-	const mib = 1 << 20
 	for ; ctx.Err() == nil; time.Sleep(time.Second) {
-		day := float64(l.due[l.now.Load()]) / float64(l.plan.day)
+		quarter := int(4 * l.due[l.now.Load()] / l.plan.day)
 		for _, r := range l.cluster.Replicas(ground.Namespace) {
-			u, err := measure.UsageOf(r.PID)
-			heap, metricErr := measure.Metric(ctx, r, "go_memstats_heap_alloc_bytes")
-			if err == nil && metricErr == nil {
-				l.samples = append(l.samples, sample{day, float64(u.Resident) / mib, heap / mib})
+			if resident, heap, err := memoryOf(ctx, r); err == nil {
+				l.samples = append(l.samples, sample{quarter, resident, heap})
 			}
 		}
 	}
 }
 
-// between returns, of a part of the day, the median of what was resident, and the least that was on
+// quarter returns, of a quarter of the day, the median of what was resident, and the least that was on
 // the heap: what is left after the garbage.
-func (l *load) between(from, until float64) (resident, heap float64) {
+func (l *load) quarter(n int) (resident, heap float64) {
 	var all []float64
 	heap = math.Inf(1)
 	for _, s := range l.samples {
-		if s.day >= from && s.day < until {
+		if s.quarter == n {
 			all = append(all, s.resident)
 			heap = min(heap, s.heap)
 		}

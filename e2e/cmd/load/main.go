@@ -24,7 +24,6 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -51,19 +50,14 @@ func main() {
 }
 
 func run(ctx context.Context, lasting time.Duration) (err error) {
-	if lasting < time.Second {
-		return fmt.Errorf("-for %s; at least a second is needed", lasting)
-	}
 	// All that this process starts runs on the CPUs that it may use itself.
 	last := runtime.NumCPU() - 1
 	if last > 0 {
 		if err := pin(ctx, os.Getpid(), fmt.Sprintf("0-%d", last-1)); err != nil {
 			return err
 		}
-	} else {
-		fmt.Println("there is one CPU only: Pillion shares it with all else")
 	}
-	cluster, err := measure.Start(ctx, measure.Timed(), os.Stdout, "--set", "library={"+strings.Join(templates(), ",")+"}")
+	cluster, err := measure.Start(ctx, measure.Timed(), os.Stdout, "--set", "library="+library)
 	if err != nil {
 		return err
 	}
@@ -89,7 +83,10 @@ func run(ctx context.Context, lasting time.Duration) (err error) {
 	defer reviewer.Transport.CloseIdleConnections()
 
 	c := &client{Reviewer: reviewer}
-	if err := c.learn(ctx, cluster); err != nil {
+	if c.reviews, err = makeReviews(ctx, cluster); err != nil {
+		return err
+	}
+	if err := c.learn(ctx); err != nil {
 		return err
 	}
 	before, err := measure.UsageOf(replica.PID)

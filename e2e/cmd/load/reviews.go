@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
@@ -25,6 +25,11 @@ const (
 // plain is the namespace in which API servers complete the pods of first calls: nobody asks there.
 const plain = "load-plain"
 
+// library are the templates that any group asks for.
+const library = "{environment,fluent-bit,istio-proxy,otel-collector,statsd-exporter,vault-agent}"
+
+const inject = "pillion.dev/inject"
+
 // A group is reviews of pods in one namespace.
 type group struct {
 	namespace string
@@ -32,52 +37,30 @@ type group struct {
 	pod       map[string]string // the pods' own annotations
 	reviews   int
 	again     int // how many of them are second calls: the pod comes with what Pillion wrote
-	injected  bool
-}
-
-// asking are annotations of a namespace: the templates, and what they have to be told.
-func asking(templates string, settings ...string) map[string]string {
-	asks := map[string]string{"pillion.dev/inject": templates}
-	for i := 0; i < len(settings); i += 2 {
-		asks[settings[i]] = settings[i+1]
-	}
-	return asks
 }
 
 // groups are about half pods that nobody asked for, and a third with fluent-bit.
 var groups = []group{
 	{namespace: "load-none", reviews: 90},
-	{namespace: "load-opted-out", asks: asking("fluent-bit"), pod: map[string]string{"pillion.dev/inject": "false"}, reviews: 10},
-	{namespace: "load-fluent-bit", asks: asking("fluent-bit"), reviews: 50, again: 15, injected: true},
-	{namespace: "load-debug", asks: asking("fluent-bit"), pod: map[string]string{"fluent-bit.pillion.dev/log-level": "debug"}, reviews: 10, injected: true},
-	{namespace: "load-otel", asks: asking("otel-collector", "otel-collector.pillion.dev/endpoint", "https://otlp.example.com:4317"), reviews: 10, again: 2, injected: true},
-	{namespace: "load-vault", asks: asking("vault-agent", "vault-agent.pillion.dev/role", "shop", "vault-agent.pillion.dev/secrets.db", "secret/data/shop/db"), reviews: 10, again: 2, injected: true},
-	{namespace: "load-istio", asks: asking("istio-proxy"), reviews: 10, again: 2, injected: true},
-	{namespace: "load-three", asks: asking("environment,fluent-bit,statsd-exporter", "environment.pillion.dev/env.STATSD", "127.0.0.1:9125"), reviews: 10, again: 2, injected: true},
+	{namespace: "load-opted-out", asks: map[string]string{inject: "fluent-bit"}, pod: map[string]string{inject: "false"}, reviews: 10},
+	{namespace: "load-fluent-bit", asks: map[string]string{inject: "fluent-bit"}, reviews: 50, again: 15},
+	{namespace: "load-debug", asks: map[string]string{inject: "fluent-bit"}, pod: map[string]string{"fluent-bit.pillion.dev/log-level": "debug"}, reviews: 10},
+	{namespace: "load-otel", asks: map[string]string{inject: "otel-collector", "otel-collector.pillion.dev/endpoint": "https://otlp.example.com:4317"}, reviews: 10, again: 2},
+	{namespace: "load-vault", asks: map[string]string{inject: "vault-agent", "vault-agent.pillion.dev/role": "shop", "vault-agent.pillion.dev/secrets.db": "secret/data/shop/db"}, reviews: 10, again: 2},
+	{namespace: "load-istio", asks: map[string]string{inject: "istio-proxy"}, reviews: 10, again: 2},
+	{namespace: "load-three", asks: map[string]string{inject: "environment,fluent-bit,statsd-exporter", "environment.pillion.dev/env.STATSD": "127.0.0.1:9125"}, reviews: 10, again: 2},
 }
 
-// templates are the names of those that any group asks for.
-func templates() []string {
-	names := map[string]bool{}
-	for _, g := range groups {
-		for name := range strings.SplitSeq(g.asks["pillion.dev/inject"], ",") {
-			if name != "" {
-				names[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// A review is one that is sent.
+// A review is sent again and again, and always gets the same answer.
 type review struct {
-	group group
-	body  []byte
+	namespace    string
+	body, answer []byte
+	patched      bool // by the answer
 }
 
-// reviews makes all reviews. An API server completes the pods, by dry run: a first call is of a pod
+// makeReviews makes all reviews. An API server completes the pods, by dry run: a first call is of a pod
 // as it is without Pillion, a second call of one that Pillion has injected.
-func reviews(ctx context.Context, cluster *measure.Cluster) ([]review, error) {
+func makeReviews(ctx context.Context, cluster *measure.Cluster) ([]review, error) {
 	if err := cluster.MakeNamespace(ctx, plain, nil); err != nil {
 		return nil, err
 	}
@@ -86,19 +69,17 @@ func reviews(ctx context.Context, cluster *measure.Cluster) ([]review, error) {
 		if err := cluster.MakeNamespace(ctx, g.namespace, g.asks); err != nil {
 			return nil, err
 		}
-		if g.asks == nil { // API servers call Pillion for it, because it has the label by hand
-			patch := []byte(`{"metadata":{"labels":{"pillion.dev/injection":"enabled"}}}`)
-			if _, err := cluster.Client.CoreV1().Namespaces().Patch(ctx, g.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-				return nil, fmt.Errorf("labelling namespace %s: %w", g.namespace, err)
-			}
-		}
 		total += g.reviews
 	}
-	var made []review
+	// API servers call Pillion where nobody asks, because of a label by hand.
+	if _, err := ground.Run(ctx, cluster, "kubectl", "label", "namespace", groups[0].namespace, "pillion.dev/injection=enabled"); err != nil {
+		return nil, err
+	}
+	var reviews []review
 	for _, g := range groups {
 		for i := range g.reviews {
 			// A step that shares no divisor with the number of reviews mixes sizes and groups.
-			share := float64(len(made)*83%total) / float64(total)
+			share := float64(len(reviews)*83%total) / float64(total)
 			at := plain
 			if i < g.again {
 				at = g.namespace
@@ -109,14 +90,15 @@ func reviews(ctx context.Context, cluster *measure.Cluster) ([]review, error) {
 			}
 			// As an API server sends it, the pod has no name and no UID yet.
 			pod.Namespace, pod.Name, pod.UID, pod.CreationTimestamp = g.namespace, "", "", metav1.Time{}
-			body, err := measure.ReviewOf(pod, types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", len(made))), false)
+			body, err := measure.ReviewOf(pod, types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", len(reviews))), false)
 			if err != nil {
 				return nil, err
 			}
-			made = append(made, review{g, body})
+			injected := g.asks != nil && g.pod[inject] != "false"
+			reviews = append(reviews, review{namespace: g.namespace, body: body, patched: injected && i >= g.again})
 		}
 	}
-	return made, nil
+	return reviews, nil
 }
 
 // podOf is a pod of the group as its ReplicaSet makes it, with variables for about so many bytes.

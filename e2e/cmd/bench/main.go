@@ -13,7 +13,7 @@
 //
 // and then what Pillion with fluent-bit adds, divided by what the fixed webhook with the same patch adds:
 //
-//	BENCH e2e,fluent-bit ratio=<x> target=<y> blocks=<median of five blocks> (<least> to <most>)
+//	BENCH e2e,fluent-bit ratio=<x> target=<y>
 //
 // It exits with 1 if the ratio is above its target.
 package main
@@ -24,6 +24,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
@@ -34,7 +35,7 @@ const yardstickArgument = "yardstick"
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == yardstickArgument {
 		// An interrupt at the terminal is for the process that started this one.
-		measure.Main("bench: yardstick", func(ctx context.Context) error { return serveYardstick(context.WithoutCancel(ctx)) })
+		measure.Main("bench: yardstick", func(context.Context) error { return serveYardstick() })
 		return
 	}
 	rounds := flag.Int("rounds", 1000, "how often a pod is created in each case")
@@ -49,24 +50,40 @@ func run(ctx context.Context, rounds, templates int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
-	b := &bench{cluster: cluster}
-	defer b.close()
 	if err := addTemplates(ctx, cluster, templates); err != nil {
 		return err
 	}
-	if err := b.prepare(ctx); err != nil {
+	b, err := newBench(cluster)
+	if err != nil {
 		return err
 	}
-	if err := b.count(ctx); err != nil {
+	stop, err := b.prepare(ctx)
+	if err != nil {
 		return err
 	}
-	if err := b.measure(ctx, rounds); err != nil {
+	defer stop()
+	times, err := b.measure(ctx, rounds)
+	if err != nil {
 		return err
 	}
-	r := report{times: b.times, calls: b.calls}
-	fmt.Print(r)
-	if r.missed() {
-		return measure.ErrMissed
+	calls, err := b.count(ctx)
+	if err != nil {
+		return err
 	}
-	return nil
+	return report(times, calls)
+}
+
+// report prints what was measured, by the names of the cases, and returns an error if the target is missed.
+func report(times map[string][]time.Duration, calls map[string]string) error {
+	p50 := func(c benchCase) float64 { return measure.Millis(measure.Quantile(times[c.name], 0.5)) }
+	adds := func(c benchCase) float64 { return p50(c) - p50(nothing) }
+	for _, c := range cases {
+		fmt.Printf("BENCH e2e,%s p50_ms=%.2f adds_ms=%.2f calls=%s\n", c.name, p50(c), adds(c), calls[c.name])
+	}
+	ratio := adds(fluentBit) / adds(fixedRecord)
+	fmt.Printf("BENCH e2e,fluent-bit ratio=%.2f target=%.2f\n", ratio, most)
+	if ratio <= most {
+		return nil
+	}
+	return measure.ErrMissed
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
 // policyManifest is a MutatingAdmissionPolicy that makes the addition to the pods of one
@@ -33,12 +35,19 @@ metadata: {name: %[1]s}
 spec: {policyName: %[1]s}
 `
 
+// typeNames turns the path of an operation into what CEL calls the type of its value, or of its items.
+var typeNames = strings.NewReplacer("/0", "", "/-", "", "/", ".")
+
 // policy is the manifest of the policy of that name, for one namespace.
 func (a addition) policy(name, namespace string) (string, error) {
 	var operations []string
 	for _, o := range a.operations(nil) {
-		value, err := plain(o.Value)
+		text, err := json.Marshal(o.Value)
 		if err != nil {
+			return "", err
+		}
+		var value any
+		if err := utiljson.Unmarshal(text, &value); err != nil {
 			return "", err
 		}
 		if list, ok := value.([]any); ok {
@@ -46,26 +55,13 @@ func (a addition) policy(name, namespace string) (string, error) {
 			operations = append(operations, fmt.Sprintf("JSONPatch{op: %q, path: %q, value: []}", o.Op, o.Path))
 			o.Path, value = o.Path+"/-", list[0]
 		}
-		operations = append(operations, fmt.Sprintf("JSONPatch{op: %q, path: %q, value: %s}", o.Op, o.Path, celObject(value, o.typeName)))
+		operations = append(operations, fmt.Sprintf("JSONPatch{op: %q, path: %q, value: %s}", o.Op, o.Path, celObject(value, "Object"+typeNames.Replace(o.Path))))
 	}
 	expression, err := json.Marshal("[" + strings.Join(operations, ", ") + "]") // JSON is YAML
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf(policyManifest, name, namespace, a.Sidecar.Name, expression), nil
-}
-
-// plain is a value as JSON has it.
-func plain(value any) (any, error) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.UseNumber()
-	var out any
-	err = decoder.Decode(&out)
-	return out, err
 }
 
 // mapFields are the fields of a container that are maps, and not objects of a type.

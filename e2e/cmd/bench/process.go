@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/netip"
+	"net"
 	"os"
 	"os/exec"
 
@@ -18,20 +17,15 @@ import (
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
 
-// The Service of the yardstick. API servers call it as they call Pillion.
-const (
-	yardstickName = "yardstick"
-	yardstickHost = yardstickName + "." + metav1.NamespaceDefault + ".svc"
-)
+// yardstickName is the Service of the yardstick. API servers call it as they call Pillion.
+const yardstickName = "yardstick"
 
 // A process serves the yardstick, as a process of its own like Pillion. It ends when its
 // standard input does.
 type process struct {
-	cmd     *exec.Cmd
-	input   io.Closer
-	output  bytes.Buffer
-	bundle  []byte // PEM
-	address string
+	cmd    *exec.Cmd
+	input  io.Closer
+	bundle []byte // PEM
 }
 
 // startYardstick starts it on the ClusterIP of a Service of its own.
@@ -43,11 +37,7 @@ func startYardstick(ctx context.Context, cluster *measure.Cluster, a addition) (
 	if err != nil {
 		return nil, err
 	}
-	ip, err := netip.ParseAddr(service.Spec.ClusterIP)
-	if err != nil {
-		return nil, err
-	}
-	certificate, key, err := cert.GenerateSelfSignedCertKey(yardstickHost, nil, nil)
+	certificate, key, err := cert.GenerateSelfSignedCertKey(yardstickName+"."+metav1.NamespaceDefault+".svc", nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -55,20 +45,20 @@ func startYardstick(ctx context.Context, cluster *measure.Cluster, a addition) (
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(program, yardstickArgument), bundle: certificate, address: netip.AddrPortFrom(ip, 443).String()}
-	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
-	input, err := p.cmd.StdinPipe()
+	cmd := exec.Command(program, yardstickArgument)
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
-	p.input = input
-	if err := p.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	err = json.NewEncoder(input).Encode(order{Listen: p.address, Certificate: certificate, Key: key, Addition: a})
+	p := &process{cmd, input, certificate}
+	err = json.NewEncoder(input).Encode(order{Listen: net.JoinHostPort(service.Spec.ClusterIP, "443"), Certificate: certificate, Key: key, Addition: a})
 	if err != nil {
 		p.stop()
-		return nil, fmt.Errorf("%w\n%s", err, &p.output)
+		return nil, fmt.Errorf("writing its order: %w", err)
 	}
 	return p, nil
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -44,8 +42,6 @@ type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value"`
-
-	typeName string // what CEL calls the type of Value, or of its items
 }
 
 // operations add all of it to a pod without init containers, with one more mount in the
@@ -55,21 +51,21 @@ func (a addition) operations(token *corev1.VolumeMount) []operation {
 	if token != nil {
 		sidecar.VolumeMounts = append(slices.Clone(sidecar.VolumeMounts), *token)
 	}
-	ops := []operation{{"add", "/spec/initContainers", []corev1.Container{sidecar}, "Object.spec.initContainers"}}
+	ops := []operation{{"add", "/spec/initContainers", []corev1.Container{sidecar}}}
 	for _, v := range a.Volumes {
-		ops = append(ops, operation{"add", "/spec/volumes/-", v, "Object.spec.volumes"})
+		ops = append(ops, operation{"add", "/spec/volumes/-", v})
 	}
 	for _, m := range a.Mounts {
-		ops = append(ops, operation{"add", "/spec/containers/0/volumeMounts/-", m, "Object.spec.containers.volumeMounts"})
+		ops = append(ops, operation{"add", "/spec/containers/0/volumeMounts/-", m})
 	}
 	return ops
 }
 
 // marks are the operations by which Pillion marks a pod that has labels and no annotations.
 func (a addition) marks() []operation {
-	ops := []operation{{Op: "add", Path: "/metadata/annotations", Value: map[string]string{statusKey: a.Record}}}
+	ops := []operation{{"add", "/metadata/annotations", map[string]string{statusKey: a.Record}}}
 	for key, value := range a.Labels {
-		ops = append(ops, operation{Op: "add", Path: "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), Value: value})
+		ops = append(ops, operation{"add", "/metadata/labels/" + strings.ReplaceAll(key, "/", "~1"), value})
 	}
 	return ops
 }
@@ -84,73 +80,58 @@ func tokenMount(c *corev1.Container) *corev1.VolumeMount {
 	return nil
 }
 
-// A yardstick answers on all its paths.
-type yardstick struct {
-	addition addition
-}
-
-func (y *yardstick) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+fixedPath, y.answer(func(raw []byte) ([]operation, error) { return y.patch(raw, false) }))
-	mux.HandleFunc("POST "+withMountPath, y.answer(func(raw []byte) ([]operation, error) { return y.patch(raw, true) }))
-	mux.HandleFunc("POST "+recordPath, y.answer(func(raw []byte) ([]operation, error) {
-		ops, err := y.patch(raw, true)
-		if len(ops) > 0 {
-			ops = append(ops, y.addition.marks()...)
-		}
-		return ops, err
-	}))
-	return mux
-}
-
-// patch is the operations for a pod, none if the pod has the sidecar.
-func (y *yardstick) patch(raw []byte, withMount bool) ([]operation, error) {
+// patch is the operations for a pod on a path, none if the pod has the sidecar.
+func (a addition) patch(path string, raw []byte) ([]operation, error) {
 	var pod corev1.Pod
-	if err := json.Unmarshal(raw, &pod); err != nil {
+	if err := json.Unmarshal(raw, &pod); err != nil || measure.Container(&pod, a.Sidecar.Name) != nil {
 		return nil, err
 	}
-	if measure.Container(&pod, y.addition.Sidecar.Name) != nil {
-		return nil, nil
+	if path == fixedPath {
+		return a.operations(nil), nil
 	}
-	var token *corev1.VolumeMount
-	if withMount {
-		token = tokenMount(&pod.Spec.Containers[0])
+	operations := a.operations(tokenMount(&pod.Spec.Containers[0]))
+	if path == recordPath {
+		operations = append(operations, a.marks()...)
 	}
-	return y.addition.operations(token), nil
+	return operations, nil
 }
 
-// answer decodes a review, and answers with the patch that change makes for its object.
-func (y *yardstick) answer(change func(raw []byte) ([]operation, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		var review admissionv1.AdmissionReview
-		if err := json.Unmarshal(body, &review); err != nil || review.Request == nil {
-			http.Error(w, fmt.Sprint("no review: ", err), http.StatusBadRequest)
-			return
-		}
-		response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		operations, err := change(review.Request.Object.Raw)
-		if err == nil && len(operations) > 0 {
-			kind := admissionv1.PatchTypeJSONPatch
-			response.PatchType = &kind
-			response.Patch, err = json.Marshal(operations)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		answer, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer) // an API server that has gone away reports it
+// answer decodes a review, and answers with the patch for its object.
+func (a addition) answer(path string, body io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return nil, err
 	}
+	var review admissionv1.AdmissionReview
+	if err := json.Unmarshal(text, &review); err != nil {
+		return nil, err
+	}
+	if review.Request == nil {
+		return nil, errors.New("the review has no request")
+	}
+	operations, err := a.patch(path, review.Request.Object.Raw)
+	if err != nil {
+		return nil, err
+	}
+	response := &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	if len(operations) > 0 {
+		response.PatchType = new(admissionv1.PatchTypeJSONPatch)
+		if response.Patch, err = json.Marshal(operations); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
+}
+
+// ServeHTTP implements http.Handler.
+func (a addition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := a.answer(r.URL.Path, r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(answer) // an API server that has gone away reports it
 }
 
 // An order is what a process that serves the yardstick reads from its standard input.
@@ -163,31 +144,23 @@ type order struct {
 
 // serveYardstick does what the order on standard input says, until standard input ends:
 // when the process at its other end dies, so does this one.
-func serveYardstick(ctx context.Context) error {
-	input := json.NewDecoder(os.Stdin)
+func serveYardstick() error {
 	var o order
-	if err := input.Decode(&o); err != nil {
+	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		return fmt.Errorf("reading the order: %w", err)
 	}
 	certificate, err := tls.X509KeyPair(o.Certificate, o.Key)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", o.Listen)
-	if err != nil {
-		return err
-	}
 	var protocols http.Protocols
 	protocols.SetHTTP1(true) // API servers call Services so
-	y := yardstick{addition: o.Addition}
-	server := &http.Server{Handler: y.handler(), Protocols: &protocols, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
-	ctx, stop := context.WithCancel(ctx)
+	server := &http.Server{Addr: o.Listen, Handler: o.Addition, Protocols: &protocols, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
 	go func() {
-		defer stop()
-		_, _ = io.Copy(io.Discard, io.MultiReader(input.Buffered(), os.Stdin)) // any end is the end
+		_, _ = io.Copy(io.Discard, os.Stdin) // any end is the end
+		_ = server.Close()
 	}()
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	if err := server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.ListenAndServeTLS("", ""); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -118,7 +118,7 @@ func report(p plan, l *load, before, after footprint) error {
 	bound(lastRSS <= firstRSS+mostGrowth, "%.1f MiB are resident in the last quarter and %.1f in the first; %d more are allowed", lastRSS, firstRSS, mostGrowth)
 	bound(lastHeap <= firstHeap+mostGrowth, "%.1f MiB are on the heap in the last quarter and %.1f in the first; %d more are allowed", lastHeap, firstHeap, mostGrowth)
 	events, mistaken := after.events, (p.Namespaces+mistakes-1)/mistakes
-	bound(events <= mistaken, "%d events; one for each of the %d namespaces with a mistake is allowed", events, mistaken)
+	bound(events <= replicas*mistaken, "%d events; one of each replica for each of the %d namespaces with a mistake is allowed", events, mistaken)
 	bound(events > 0, "no event tells of the pods that were refused")
 	requests := float64(after.requests-before.requests) / float64(p.pods)
 	bound(requests <= mostRequests, "%.3f requests of Pillion for each pod; %g are allowed", requests, mostRequests)

@@ -58,9 +58,8 @@ series:
 
 // Usage is what a process takes.
 type Usage struct {
-	// Resident is what is in memory now, in bytes, and Peak the most that ever was. File is the
-	// part of Resident that the kernel can read again from a file: the binary.
-	Resident, Peak, File uint64
+	// Resident is what is in memory now, in bytes, and Peak the most that ever was.
+	Resident, Peak uint64
 	// CPU is how many seconds of CPU the process has taken since its start.
 	CPU float64
 }
@@ -76,5 +75,5 @@ func UsageOf(pid int) (Usage, error) {
 		return Usage{}, err
 	}
 	stat, err := process.Stat()
-	return Usage{Resident: status.VmRSS, Peak: status.VmHWM, File: status.RssFile, CPU: stat.CPUTime()}, err
+	return Usage{Resident: status.VmRSS, Peak: status.VmHWM, CPU: stat.CPUTime()}, err
 }

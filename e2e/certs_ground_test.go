@@ -97,8 +97,8 @@ func (g *certsGround) under(t *testing.T, work func(context.Context) error) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, &said)
 	}
-	if cost := result.Cost(); len(cost) > 0 || result.Tried < 50 {
-		t.Errorf("of %d pods and %d connections: %q; want all well, of many\n%s", result.Tried, result.Connections, cost, &said)
+	if wrong := result.Wrong(); len(wrong) > 0 {
+		t.Errorf("of %d pods and %d connections: %q\n%s", result.Tried, result.Connections, wrong, &said)
 	}
 	t.Logf("%d pods and %d connections, all well; %d leaves", result.Tried, result.Connections, result.Leaves)
 }

@@ -23,54 +23,71 @@ const workloads = 10
 // load creates pods and keeps what became of them. They are sent when their time has come, whether
 // earlier ones are answered or not.
 type load struct {
-	clients []kubernetes.Interface // one for each API server; pods go through them in turn
+	clients []kubernetes.Interface // one for each API server; the pods of a namespace go through them in turn
 	pace    time.Duration          // between two pods of a namespace
 	// earnest has one of so many pods created and deleted again, none if it is 0. The others are dry
 	// runs: API servers call the same entries for them, and nothing has to be deleted. Pillion notes
 	// refusals of the former only.
 	earnest int
+	paused  atomic.Bool // streams create nothing
 
-	paused atomic.Bool // streams create nothing
-
-	mu   sync.Mutex
-	pods []Pod // that are not judged yet
-	sent int
+	mu       sync.Mutex
+	attempts []attempt // that are not judged yet
+	sent     int
+	open     map[int]bool // pods that are not answered, by their numbers
 }
 
 // stream creates a pod in the namespace every pace until ctx ends, and returns when all are answered.
 func (l *load) stream(ctx context.Context, kind Kind, namespace string) {
 	var all sync.WaitGroup
+	n := 0
 	measure.Every(ctx, l.pace, func() {
-		if !l.paused.Load() {
-			all.Go(func() { l.send(context.WithoutCancel(ctx), kind, namespace) })
+		if l.paused.Load() {
+			return
 		}
+		client, pod := l.clients[n%len(l.clients)], newPod(n)
+		earnest := l.earnest > 0 && n%l.earnest == 0
+		n++
+		all.Go(func() { l.create(context.WithoutCancel(ctx), client, kind, namespace, pod, earnest) })
 	})
 	all.Wait()
 }
 
-// send sends one pod through the next API server, and keeps what became of it.
-func (l *load) send(ctx context.Context, kind Kind, namespace string) {
+// create creates one pod, and keeps what became of it.
+func (l *load) create(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string, pod *corev1.Pod, earnest bool) {
 	l.mu.Lock()
 	id := l.sent
 	l.sent++
+	l.open[id] = true
 	l.mu.Unlock()
-	earnest := l.earnest > 0 && id%l.earnest == 0
-	l.keep(try(ctx, l.clients[id%len(l.clients)], kind, namespace, newPod(id), earnest))
-}
-
-func (l *load) keep(p Pod) {
+	a := try(ctx, client, kind, namespace, pod, earnest)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pods = append(l.pods, p)
+	delete(l.open, id)
+	l.attempts = append(l.attempts, a)
 }
 
-// take returns the pods that were answered since the last time.
-func (l *load) take() []Pod {
+// answered waits until every pod that was sent until now is answered, and returns the attempts since
+// the last time.
+func (l *load) answered(ctx context.Context) ([]attempt, error) {
+	l.mu.Lock()
+	until := l.sent
+	l.mu.Unlock()
+	err := measure.Within(ctx, patience+10*time.Second, func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for id := range l.open {
+			if id < until {
+				return fmt.Errorf("pod %d of %d is not answered", id, until)
+			}
+		}
+		return nil
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	pods := l.pods
-	l.pods = nil
-	return pods
+	attempts := l.attempts
+	l.attempts = nil
+	return attempts, err
 }
 
 // newPod returns a pod of one of the workloads.
@@ -82,7 +99,7 @@ func newPod(id int) *corev1.Pod {
 }
 
 // try creates a pod, in earnest or by dry run.
-func try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string, pod *corev1.Pod, earnest bool) Pod {
+func try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string, pod *corev1.Pod, earnest bool) attempt {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -90,18 +107,18 @@ func try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace 
 		options.DryRun = nil
 	}
 	pods := client.CoreV1().Pods(namespace)
-	p := Pod{Kind: kind, Namespace: namespace, Began: time.Now()}
+	a := attempt{kind: kind, namespace: namespace, began: time.Now()}
 	created, err := pods.Create(ctx, pod, options)
-	p.Ended = time.Now()
+	a.ended = time.Now()
 	if err != nil {
-		p.fail(err)
-		return p
+		a.fail(err)
+		return a
 	}
-	p.look(created)
+	a.compare(created)
 	if earnest {
-		_ = pods.Delete(ctx, created.Name, *metav1.NewDeleteOptions(0)) // the end of a soak removes the rest
+		_ = pods.Delete(ctx, created.Name, *metav1.NewDeleteOptions(0)) // what stays goes with the control plane
 	}
-	return p
+	return a
 }
 
 // burstSize is how many pods a burst has.
@@ -126,7 +143,7 @@ func (l *load) burst(ctx context.Context, kubeconfig string, kind Kind) error {
 	for i := range burstSize {
 		pod := newPod(i)
 		pod.OwnerReferences = []metav1.OwnerReference{owner}
-		all.Go(func() { l.keep(try(ctx, clients[i/each], kind, namespaceOf(kind), pod, false)) })
+		all.Go(func() { l.create(ctx, clients[i/each], kind, namespaceOf(kind), pod, false) })
 	}
 	all.Wait()
 	return nil

@@ -10,59 +10,61 @@ const never time.Duration = -1
 // settle is how long after a change a pod may be treated as before it.
 const settle = time.Second
 
+// clock is how times are written.
 const clock = "15:04:05.000"
 
-// An Effect is what a fault may do to pods: from its beginning until so long after its end. Where
-// it overlaps with other faults, the time counts from the end of the last one. Negative: never.
-type Effect struct {
-	// Refused is for namespaces that fail closed, and Bare for those that fail open.
-	Window
-	// Denied is how long Pillion may deny pods.
-	Denied time.Duration
-	// Stale is how long pods may come from templates as they were when the fault began.
-	Stale time.Duration
-	// Elsewhere is how long something else than Pillion may refuse pods.
-	Elsewhere time.Duration
+// An effect is the harm that a fault may do to pods: from its beginning until so long after its end.
+// Where it overlaps with other faults, the time counts from the end of the last one. Negative: never.
+type effect struct {
+	// refused is for namespaces that fail closed, and bare for those that fail open.
+	window
+	// denied is how long Pillion may deny pods.
+	denied time.Duration
+	// stale is how long pods may come from templates as they were when the fault began.
+	stale time.Duration
+	// elsewhere is how long something else than Pillion may refuse pods.
+	elsewhere time.Duration
 }
 
 // longest is how long it takes until the fault explains nothing any more.
-func (e Effect) longest() time.Duration {
-	return max(e.Refused, e.Bare, e.Denied, e.Stale, e.Elsewhere, 0)
+func (e effect) longest() time.Duration {
+	return max(e.refused, e.bare, e.denied, e.stale, e.elsewhere, 0)
 }
 
-// A Fault is one that was done. It ends when somebody begins to mend it, or else by itself.
-type Fault struct {
-	Step
-	Effect
-	Began, Ended time.Time // Ended is zero while it lasts
+// An occurrence is one time that a fault is done. It ends when somebody begins to mend it, or else when
+// it is done.
+type occurrence struct {
+	step
+	effect
+	began, ended time.Time // ended is zero while it lasts
 }
 
-func (f Fault) String() string {
+func (o occurrence) String() string {
 	ended := "lasts"
-	if !f.Ended.IsZero() {
-		ended = "until " + f.Ended.Format(clock)
+	if !o.ended.IsZero() {
+		ended = "until " + o.ended.Format(clock)
 	}
-	return fmt.Sprintf("%s (round %d) from %s, %s", f.Name, f.Round, f.Began.Format(clock), ended)
+	return fmt.Sprintf("%s (round %d) from %s, %s", o.name, o.round, o.began.Format(clock), ended)
 }
 
-// A History is whether something was so at each time. Its zero value is false all the time.
-type History struct {
-	at     []time.Time // of each change
+// A history is whether something was so at each time. Its zero value is false all the time.
+type history struct {
+	times  []time.Time // of each change
 	values []bool
 }
 
-// Set says that it is so, or not, from then on.
-func (h *History) Set(at time.Time, value bool) {
+// set says that it is so, or not, from then on.
+func (h *history) set(at time.Time, value bool) {
 	if n := len(h.values); n > 0 && h.values[n-1] == value || n == 0 && !value {
 		return
 	}
-	h.at, h.values = append(h.at, at), append(h.values, value)
+	h.times, h.values = append(h.times, at), append(h.values, value)
 }
 
-// Always reports whether it was value from a moment before from until to.
-func (h *History) Always(value bool, from, to time.Time) bool {
+// always reports whether it was value from a moment before from until to.
+func (h *history) always(value bool, from, to time.Time) bool {
 	now := false // before the first change
-	for i, at := range h.at {
+	for i, at := range h.times {
 		if at.After(to) {
 			break
 		}
@@ -74,46 +76,47 @@ func (h *History) Always(value bool, from, to time.Time) bool {
 	return now == value
 }
 
-// A version of a template was sent to an API server, which had answered then. Written is zero if
-// it is not known whether the version was ever written. A suspended one has no name.
+// A version of a template was sent to an API server, which had answered at the time of writing. That time
+// is zero if it is not known whether the version was ever written.
 type version struct {
-	name          string
+	name          string // empty if the template is suspended
 	sent, written time.Time
 }
 
-// Log is what was done, and what API servers knew.
-type Log struct {
-	Faults []Fault
-	// Wants are the sidecars that pods of each kind are to have.
-	Wants map[Kind][]string
-	// Versions are those of each sidecar's template, in their order.
-	Versions map[string][]version
-	// Closed is whether a namespace has the label of those that fail closed.
-	Closed map[string]*History
-	// Damaged is whether the entries of the webhook configuration differ from the chart's.
-	Damaged History
+// log is all that was done, and all that API servers knew.
+type log struct {
+	faults []occurrence
+	// wants are the sidecars that pods of each kind are to have.
+	wants map[Kind][]string
+	// versions are those of each sidecar's template, in their order.
+	versions map[string][]version
+	// closed is whether a namespace has the label of those that fail closed.
+	closed map[string]*history
+	// edited is whether the entries of the webhook configuration differ from the chart's.
+	edited history
 }
 
-// closed reports whether the namespace failed closed all the time, or never.
-func (l *Log) closed(namespace string, from, to time.Time) (always, never bool) {
-	h := l.Closed[namespace]
+// failsClosed reports whether the namespace failed closed all the time, or at no time.
+func (l *log) failsClosed(namespace string, from, to time.Time) (always, atNoTime bool) {
+	h := l.closed[namespace]
 	if h == nil {
 		return false, true
 	}
-	return h.Always(true, from, to), h.Always(false, from, to)
+	return h.always(true, from, to), h.always(false, from, to)
 }
 
-// A verdict is what a pod counts as.
+// A verdict is the kind of an attempt's outcome.
 type verdict string
 
 const (
-	good    verdict = "good"
-	refused verdict = "refused"
-	bare    verdict = "bare"
-	wrong   verdict = "wrong" // no fault explains it
+	good      verdict = "good"
+	refused   verdict = "refused"
+	bare      verdict = "bare"
+	elsewhere verdict = "refused elsewhere"
+	wrong     verdict = "wrong" // no fault explains it
 )
 
-// Judge says what the pod counts as, and why if no fault of the log explains it.
+// verdict says what the attempt counts as, and why if no fault of the log explains it.
 //
 //	namespace     call failed          denied     without a sidecar    another version
 //	never asked   wrong                wrong      (it has none)        (it has none)
@@ -121,50 +124,54 @@ const (
 //	fails closed  window               window     wrong                window
 //
 // Where the label of the namespace changes while the pod is created, either row holds. Where the
-// entries are damaged, pods that fail open or closed may be bare, and calls may fail.
-func (l *Log) Judge(p Pod) (verdict, string) {
-	damaged := !l.Damaged.Always(false, p.Began, p.Ended)
-	_, neverClosed := l.closed(p.Namespace, p.Began, p.Ended)
+// entries are edited, pods that fail open or closed may be bare, and calls may fail.
+func (l *log) verdict(a attempt) (verdict, string) {
+	edited := !l.edited.always(false, a.began, a.ended)
+	_, open := l.failsClosed(a.namespace, a.began, a.ended)
 	switch {
-	case p.Elsewhere != "":
-		return l.excuse(p, refused, "refused, and not for Pillion: "+p.Elsewhere, func(e Effect) time.Duration { return e.Elsewhere })
-	case p.Kind == NeverAsked && p.refusal() != "":
-		return wrong, "refused, though nobody asked: " + p.refusal()
-	case p.Kind == NeverAsked && (len(p.Sidecars) > 0 || p.Touched):
+	case a.elsewhere != "":
+		return l.excuse(a, elsewhere, "refused, and not for Pillion: "+a.elsewhere, func(e effect) time.Duration { return e.elsewhere })
+	case a.kind == NeverAsked && a.refusal() != "":
+		return wrong, "refused, though nobody asked: " + a.refusal()
+	case a.kind == NeverAsked && (len(a.sidecars) > 0 || a.record):
 		return wrong, "changed, though nobody asked"
-	case p.Unanswered != "" && neverClosed && !damaged:
-		return wrong, "refused, though its namespace fails open: " + p.Unanswered
-	case p.Unanswered != "":
-		return l.excuse(p, refused, "refused outside of the windows: "+p.Unanswered, func(e Effect) time.Duration { return e.Refused })
-	case p.Denied != "":
-		return l.excuse(p, refused, "denied: "+p.Denied, func(e Effect) time.Duration { return e.Denied })
+	case a.unanswered != "" && open && !edited:
+		return wrong, "refused, though its namespace fails open: " + a.unanswered
+	case a.unanswered != "":
+		return l.excuse(a, refused, "refused outside of the windows: "+a.unanswered, func(e effect) time.Duration { return e.refused })
+	case a.denial != "":
+		return l.excuse(a, refused, "denied: "+a.denial, func(e effect) time.Duration { return e.denied })
 	}
-	return l.judgeSidecars(p, damaged)
+	return l.verdictOnSidecars(a, edited)
 }
 
-// judgeSidecars judges a pod that was created.
-func (l *Log) judgeSidecars(p Pod, damaged bool) (verdict, string) {
-	alwaysClosed, _ := l.closed(p.Namespace, p.Began, p.Ended)
-	from := l.inForceFrom(p)
-	for _, name := range l.Wants[p.Kind] {
-		version, has := p.Sidecars[name]
+// verdictOnSidecars is the verdict on a pod that was created.
+func (l *log) verdictOnSidecars(a attempt, edited bool) (verdict, string) {
+	closed, _ := l.failsClosed(a.namespace, a.began, a.ended)
+	from := l.inForceFrom(a)
+	result := good
+	for _, name := range l.wants[a.kind] {
+		got, has := a.sidecars[name]
 		switch {
-		case l.inForce(name, version, from, p.Ended):
+		case l.inForce(name, got, from, a.ended):
+			continue
 		case has:
-			return wrong, fmt.Sprintf("with %s of version %q, which was not in force from %s on", name, version, from.Format(clock))
-		case alwaysClosed && !damaged:
+			return wrong, fmt.Sprintf("with %s of version %q, which was not in force from %s on", name, got, from.Format(clock))
+		case closed && !edited:
 			return wrong, "without " + name + ", though its namespace fails closed"
-		default:
-			return l.excuse(p, bare, "without "+name+" outside of the windows", func(e Effect) time.Duration { return e.Bare })
+		}
+		var why string
+		if result, why = l.excuse(a, bare, "without "+name+" outside of the windows", func(e effect) time.Duration { return e.bare }); result == wrong {
+			return wrong, why
 		}
 	}
-	return good, ""
+	return result, ""
 }
 
 // excuse returns the verdict if a fault may have done that to the pod.
-func (l *Log) excuse(p Pod, v verdict, why string, of func(Effect) time.Duration) (verdict, string) {
-	for _, f := range l.Faults {
-		if w := of(f.Effect); w >= 0 && l.reaches(f, w, p) {
+func (l *log) excuse(a attempt, v verdict, why string, of func(effect) time.Duration) (verdict, string) {
+	for _, f := range l.faults {
+		if w := of(f.effect); w >= 0 && l.reaches(f, w, a) {
 			return v, ""
 		}
 	}
@@ -173,42 +180,43 @@ func (l *Log) excuse(p Pod, v verdict, why string, of func(Effect) time.Duration
 
 // reaches reports whether the pod's creation has to do with the fault: it lasted, or recovery from
 // it, which takes so long, was not over.
-func (l *Log) reaches(f Fault, recovery time.Duration, p Pod) bool {
-	if p.Ended.Before(f.Began) {
+func (l *log) reaches(f occurrence, recovery time.Duration, a attempt) bool {
+	if a.ended.Before(f.began) {
 		return false
 	}
-	end := f.Ended
+	end := f.ended
 	for again := !end.IsZero(); again; {
 		again = false
-		for _, other := range l.Faults {
-			if other.Began.After(end.Add(recovery)) {
+		for _, other := range l.faults {
+			if other.began.After(end.Add(recovery)) {
 				continue
 			}
-			if other.Ended.IsZero() {
+			if other.ended.IsZero() {
 				return true
 			}
-			if other.Ended.After(end) {
-				end, again = other.Ended, true
+			if other.ended.After(end) {
+				end, again = other.ended, true
 			}
 		}
 	}
-	return end.IsZero() || !p.Began.After(end.Add(recovery))
+	return end.IsZero() || !a.began.After(end.Add(recovery))
 }
 
-// inForceFrom is from when on a template counts that was in force at some time for the pod.
-func (l *Log) inForceFrom(p Pod) time.Time {
-	from := p.Began
-	for _, f := range l.Faults {
-		if f.Stale >= 0 && f.Began.Before(from) && l.reaches(f, f.Stale, p) {
-			from = f.Began
+// inForceFrom is the earliest time at which a version that the pod may have was in force.
+func (l *log) inForceFrom(a attempt) time.Time {
+	from := a.began
+	for _, f := range l.faults {
+		if f.stale >= 0 && f.began.Before(from) && l.reaches(f, f.stale, a) {
+			from = f.began
 		}
 	}
 	return from.Add(-settle)
 }
 
-// inForce reports whether a version was in force at some time between the two.
-func (l *Log) inForce(template, name string, from, to time.Time) bool {
-	versions := l.Versions[template]
+// inForce reports whether a version was in force at some time between the two. Its name is empty for a
+// pod without the sidecar.
+func (l *log) inForce(template, name string, from, to time.Time) bool {
+	versions := l.versions[template]
 	for i, v := range versions {
 		if v.name != name {
 			continue
@@ -227,11 +235,11 @@ func (l *Log) inForce(template, name string, from, to time.Time) bool {
 	return false
 }
 
-// Active are the faults that have to do with the pod, for a report.
-func (l *Log) Active(p Pod) []Fault {
-	var active []Fault
-	for _, f := range l.Faults {
-		if l.reaches(f, max(f.longest(), settle), p) {
+// active are the faults that have to do with the pod, for a report.
+func (l *log) active(a attempt) []occurrence {
+	var active []occurrence
+	for _, f := range l.faults {
+		if l.reaches(f, max(f.longest(), settle), a) {
 			active = append(active, f)
 		}
 	}

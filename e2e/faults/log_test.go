@@ -11,56 +11,60 @@ var zero = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func at(seconds float64) time.Time { return zero.Add(time.Duration(seconds * float64(time.Second))) }
 
 // sent is a pod that was sent so many seconds after zero and took 10 ms.
-func sent(kind Kind, seconds float64, p Pod) Pod {
-	p.Kind, p.Namespace = kind, string(kind)
-	p.Began = at(seconds)
-	p.Ended = p.Began.Add(10 * time.Millisecond)
-	return p
+func sent(kind Kind, seconds float64, a attempt) attempt {
+	a.kind, a.namespace = kind, string(kind)
+	a.began = at(seconds)
+	a.ended = a.began.Add(10 * time.Millisecond)
+	return a
 }
 
-func with(template, version string) Pod {
-	return Pod{Sidecars: map[string]string{template: version}}
+func with(template, version string) attempt {
+	return attempt{sidecars: map[string]string{template: version}}
 }
+
+// both is a kind of namespaces that ask for two sidecars.
+const both Kind = "both"
 
 // someLog has a namespace of each kind; version 1 of both templates until second 40, version 2 of
 // one of them from then on, which is suspended from second 170 to 180; a fault from second 100 to 110
-// that overlaps with one to second 120; and from second 200 to 210 entries that are damaged.
-func someLog() *Log {
-	l := &Log{
-		Wants: map[Kind][]string{Enabled: {askedTemplate}, Enforced: {askedTemplate}, Required: {selectingTemplate}},
-		Versions: map[string][]version{
+// that overlaps with one to second 120; and from second 200 to 210 entries that are edited.
+func someLog() *log {
+	l := &log{
+		wants: map[Kind][]string{Enabled: {askedTemplate}, Enforced: {askedTemplate}, Required: {selectingTemplate}, both: {askedTemplate, librarySidecar}},
+		versions: map[string][]version{
 			askedTemplate: {
 				{"1", at(0), at(0)}, {"2", at(40), at(41)}, {"3", at(150), time.Time{}}, {"4", at(160), at(161)}, {"", at(170), at(171)}, {"5", at(180), at(181)},
 			},
 			selectingTemplate: {{"1", at(0), at(0)}},
+			librarySidecar:    {{name: libraryVersion}},
 		},
-		Closed: map[string]*History{string(Enforced): {}, string(Required): {}},
-		Faults: []Fault{
-			{Effect: Effect{Window{Refused: 5 * time.Second, Bare: 5 * time.Second}, never, 2 * time.Second, never}, Began: at(100), Ended: at(110)},
-			{Effect: Effect{Window{Refused: never, Bare: never}, time.Second, never, time.Second}, Began: at(109), Ended: at(120)},
-			{Effect: Effect{Window{Refused: time.Second, Bare: time.Second}, never, never, never}, Began: at(200), Ended: at(210)},
-			{Effect: Effect{Window{Refused: time.Second, Bare: never}, never, never, never}, Began: at(300)},
+		closed: map[string]*history{string(Enforced): {}, string(Required): {}},
+		faults: []occurrence{
+			{effect: effect{window{refused: 5 * time.Second, bare: 5 * time.Second}, never, 2 * time.Second, never}, began: at(100), ended: at(110)},
+			{effect: effect{window{refused: never, bare: never}, time.Second, never, time.Second}, began: at(109), ended: at(120)},
+			{effect: effect{window{refused: time.Second, bare: time.Second}, never, never, never}, began: at(200), ended: at(210)},
+			{effect: effect{window{refused: time.Second, bare: never}, never, never, never}, began: at(300)},
 		},
 	}
-	l.Closed[string(Enforced)].Set(at(-10), true)
-	l.Closed[string(Required)].Set(at(-10), true)
-	l.Closed[string(Required)].Set(at(105), false)
-	l.Damaged.Set(at(200), true)
-	l.Damaged.Set(at(210), false)
+	l.closed[string(Enforced)].set(at(-10), true)
+	l.closed[string(Required)].set(at(-10), true)
+	l.closed[string(Required)].set(at(105), false)
+	l.edited.set(at(200), true)
+	l.edited.set(at(210), false)
 	return l
 }
 
 func TestTheLogSaysWhatMayBecomeOfAPod(t *testing.T) {
 	t.Parallel()
-	unanswered, denied, elsewhere, none := Pod{Unanswered: "no answer"}, Pod{Denied: "denied"}, Pod{Elsewhere: "quota"}, Pod{}
+	unanswered, denied, quota, none := attempt{unanswered: "no answer"}, attempt{denial: "denied"}, attempt{elsewhere: "quota"}, attempt{}
 	for _, c := range []struct {
 		what string
-		p    Pod
+		a    attempt
 		want verdict
 	}{
 		{"untouched where nobody asked", sent(NeverAsked, 105, none), good},
 		{"changed where nobody asked", sent(NeverAsked, 105, with(askedTemplate, "1")), wrong},
-		{"annotated where nobody asked", sent(NeverAsked, 105, Pod{Touched: true}), wrong},
+		{"annotated where nobody asked", sent(NeverAsked, 105, attempt{record: true}), wrong},
 		{"unanswered where nobody asked", sent(NeverAsked, 105, unanswered), wrong},
 		{"denied where nobody asked", sent(NeverAsked, 115, denied), wrong},
 		{"injected", sent(Enabled, 10, with(askedTemplate, "1")), good},
@@ -71,19 +75,19 @@ func TestTheLogSaysWhatMayBecomeOfAPod(t *testing.T) {
 		{"bare after the window", sent(Enabled, 125.1, none), wrong},
 		{"bare where it fails closed", sent(Enforced, 105, none), wrong},
 		{"bare where it no longer fails closed", sent(Required, 108, none), bare},
-		{"bare where the entries are damaged", sent(Enforced, 205, none), bare},
-		{"bare where entries were damaged", sent(Enforced, 212, none), wrong},
+		{"bare where the entries are edited", sent(Enforced, 205, none), bare},
+		{"bare where entries were edited", sent(Enforced, 212, none), wrong},
 		{"unanswered where it fails open", sent(Enabled, 105, unanswered), wrong},
 		{"unanswered where it fails closed", sent(Enforced, 105, unanswered), refused},
 		{"unanswered in no window", sent(Enforced, 126, unanswered), wrong},
 		{"unanswered where it changes", sent(Required, 105.5, unanswered), refused},
 		{"unanswered where it no longer fails closed", sent(Required, 108, unanswered), wrong},
-		{"unanswered where the entries are damaged", sent(Enabled, 205, unanswered), refused},
+		{"unanswered where the entries are edited", sent(Enabled, 205, unanswered), refused},
 		{"unanswered while the fault lasts", sent(Enforced, 900, unanswered), refused},
 		{"denied in no window", sent(Enabled, 105, denied), wrong},
 		{"denied in a window", sent(Enabled, 115, denied), refused},
-		{"refused elsewhere in a window", sent(NeverAsked, 115, elsewhere), refused},
-		{"refused elsewhere in no window", sent(NeverAsked, 105, elsewhere), wrong},
+		{"refused elsewhere in a window", sent(NeverAsked, 115, quota), elsewhere},
+		{"refused elsewhere in no window", sent(NeverAsked, 105, quota), wrong},
 		{"the new version", sent(Enabled, 40.5, with(askedTemplate, "2")), good},
 		{"the old version while it settles", sent(Enabled, 41.9, with(askedTemplate, "1")), good},
 		{"the old version after that", sent(Enabled, 42.1, with(askedTemplate, "1")), wrong},
@@ -94,9 +98,12 @@ func TestTheLogSaysWhatMayBecomeOfAPod(t *testing.T) {
 		{"without a sidecar that is suspended", sent(Enforced, 175, none), good},
 		{"with a sidecar that is suspended", sent(Enforced, 175, with(askedTemplate, "4")), wrong},
 		{"without a sidecar that was suspended", sent(Enforced, 183, none), wrong},
+		{"one of two sidecars in a window", sent(both, 105, with(askedTemplate, "2")), bare},
+		{"one of two sidecars in no window", sent(both, 90, with(librarySidecar, libraryVersion)), wrong},
+		{"one of two sidecars, and the other is suspended", sent(both, 175, with(librarySidecar, libraryVersion)), good},
 		{"no version", sent(Enabled, 10, with(askedTemplate, "none")), wrong},
 	} {
-		if got, why := someLog().Judge(c.p); got != c.want || (why != "") != (got == wrong) {
+		if got, why := someLog().verdict(c.a); got != c.want || (why != "") != (got == wrong) {
 			t.Errorf("%s: %s, want %s: %q", c.what, got, c.want, why)
 		}
 	}
@@ -106,9 +113,9 @@ func TestTheLogSaysWhatMayBecomeOfAPod(t *testing.T) {
 func TestAVersionMayBeOldWhileReplicasAreStale(t *testing.T) {
 	t.Parallel()
 	l := someLog()
-	l.Faults = append(l.Faults, Fault{Effect: Effect{Stale: 2 * time.Second}, Began: at(39), Ended: at(60)})
+	l.faults = append(l.faults, occurrence{effect: effect{stale: 2 * time.Second}, began: at(39), ended: at(60)})
 	for seconds, want := range map[float64]verdict{45: good, 61.9: good, 62.1: wrong} {
-		if got, why := l.Judge(sent(Enabled, seconds, with(askedTemplate, "1"))); got != want {
+		if got, why := l.verdict(sent(Enabled, seconds, with(askedTemplate, "1"))); got != want {
 			t.Errorf("the old version after %v s: %s, want %s: %q", seconds, got, want, why)
 		}
 	}
@@ -116,17 +123,17 @@ func TestAVersionMayBeOldWhileReplicasAreStale(t *testing.T) {
 
 // Whatever the changes were, a time is always of at most one value, and always is so of what
 // had settled before it began and did not change until it ended.
-func TestAHistorySaysWhatWasSoAllTheTime(t *testing.T) {
+func TestAhistorySaysWhatWasSoAllTheTime(t *testing.T) {
 	t.Parallel()
 	second := func(n int) time.Time { return zero.Add(time.Duration(n) * settle) }
 	for range 2000 {
-		var h History
+		var h history
 		var values [40]bool // from each second on
 		now := false
 		for i := range values {
 			if rand.IntN(6) == 0 {
 				now = !now
-				h.Set(second(i), now)
+				h.set(second(i), now)
 			}
 			values[i] = now
 		}
@@ -137,7 +144,7 @@ func TestAHistorySaysWhatWasSoAllTheTime(t *testing.T) {
 			was[values[i]] = true
 		}
 		for _, value := range []bool{false, true} {
-			if got, want := h.Always(value, second(from), second(to)), was[value] && len(was) == 1; got != want {
+			if got, want := h.always(value, second(from), second(to)), was[value] && len(was) == 1; got != want {
 				t.Fatalf("always %v from %d to %d is %v, want %v; %v", value, from, to, got, want, values)
 			}
 		}

@@ -56,12 +56,12 @@ var nodeFaults = []fault{
 	{name: "namespace-deleted", do: deleteNamespace, hold: 3 * time.Second, mend: install},
 }
 
-func burst(ctx context.Context, r *run, _ Step) error {
+func burst(ctx context.Context, r *run, _ step) error {
 	return r.load.burst(ctx, r.g.Kubeconfig(), Enabled)
 }
 
 // burstAlone is a burst while nothing else creates pods.
-func burstAlone(ctx context.Context, r *run, s Step) error {
+func burstAlone(ctx context.Context, r *run, s step) error {
 	r.load.paused.Store(true)
 	defer r.load.paused.Store(false)
 	if err := measure.Sleep(ctx, 2*time.Second); err != nil {
@@ -70,22 +70,22 @@ func burstAlone(ctx context.Context, r *run, s Step) error {
 	return burst(ctx, r, s)
 }
 
-func scaledFromNone(ctx context.Context, r *run, s Step) error {
+func scaledFromNone(ctx context.Context, r *run, s step) error {
 	return errors.Join(r.g.Scale(ctx, ground.Namespace, 0), scale(2)(ctx, r, s), r.rolledOut(ctx))
 }
 
-func cpuLimit(limit string) step { return upgradeTo(reuse, "--set", "resources.limits.cpu="+limit) }
+func cpuLimit(limit string) action { return upgradeTo(reuse, "--set", "resources.limits.cpu="+limit) }
 
 // upgradeTo is helm upgrade, with more arguments.
-func upgradeTo(args ...string) step {
-	return func(ctx context.Context, r *run, _ Step) error {
+func upgradeTo(args ...string) action {
+	return func(ctx context.Context, r *run, _ step) error {
 		return r.helm(ctx, append([]string{"upgrade", ground.Release, r.checkout.Chart(), "--wait", "--timeout=120s"}, args...)...)
 	}
 }
 
 // failingUpgrade is an upgrade that must not succeed.
-func failingUpgrade(args ...string) step {
-	return func(ctx context.Context, r *run, s Step) error {
+func failingUpgrade(args ...string) action {
+	return func(ctx context.Context, r *run, s step) error {
 		if upgradeTo(append(args, "--timeout=15s")...)(ctx, r, s) == nil {
 			return errors.New("the upgrade succeeds")
 		}
@@ -93,12 +93,12 @@ func failingUpgrade(args ...string) step {
 	}
 }
 
-func rollback(ctx context.Context, r *run, _ Step) error {
+func rollback(ctx context.Context, r *run, _ step) error {
 	return r.helm(ctx, "rollback", ground.Release, "--wait", "--timeout=120s")
 }
 
 // restart replaces all replicas, and returns when that is done.
-func restart(ctx context.Context, r *run, _ Step) error {
+func restart(ctx context.Context, r *run, _ step) error {
 	if err := r.kubectl(ctx, "rollout", "restart", "deployment/pillion"); err != nil {
 		return err
 	}
@@ -109,26 +109,26 @@ func (r *run) rolledOut(ctx context.Context) error {
 	return r.kubectl(ctx, "rollout", "status", "deployment/pillion", "--timeout=120s")
 }
 
-func scale(n int) step {
-	return func(ctx context.Context, r *run, _ Step) error {
+func scale(n int) action {
+	return func(ctx context.Context, r *run, _ step) error {
 		return r.kubectl(ctx, "scale", "deployment/pillion", fmt.Sprintf("--replicas=%d", n))
 	}
 }
 
-func apiServerRestart(ctx context.Context, r *run, _ Step) error {
+func apiServerRestart(ctx context.Context, r *run, _ step) error {
 	server := r.g.APIServers()[0]
 	server.Stop(ctx, 20*time.Second)
 	return server.Start(ctx)
 }
 
-func apiServerAway(ctx context.Context, r *run, _ Step) error {
+func apiServerAway(ctx context.Context, r *run, _ step) error {
 	server := r.g.APIServers()[0]
 	server.Stop(ctx, 0)
 	return errors.Join(measure.Sleep(ctx, away), server.Start(context.WithoutCancel(ctx)))
 }
 
 // makeLate makes two namespaces that ask for nothing yet.
-func makeLate(ctx context.Context, r *run, _ Step) error {
+func makeLate(ctx context.Context, r *run, _ step) error {
 	for _, kind := range []Kind{Enforced, Enabled} {
 		name := fmt.Sprintf("faults-late-%s-%d", kind, time.Now().UnixMilli()%1_000_000)
 		if err := r.makeNamespace(ctx, name, NeverAsked); err != nil {
@@ -140,7 +140,7 @@ func makeLate(ctx context.Context, r *run, _ Step) error {
 }
 
 // annotateLate has them ask, in one write each, and creates pods in them from then on.
-func annotateLate(ctx context.Context, r *run, _ Step) error {
+func annotateLate(ctx context.Context, r *run, _ step) error {
 	for i, kind := range []Kind{Enforced, Enabled} {
 		annotations, labels := wish(kind, r.asks, true)
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "labels": labels}})
@@ -156,31 +156,35 @@ func annotateLate(ctx context.Context, r *run, _ Step) error {
 }
 
 // cutOffOne has the late namespaces ask while one replica cannot see it.
-func cutOffOne(ctx context.Context, r *run, s Step) error {
-	if err := r.node.CutOff(ctx, r.busiest(ctx, one)...); err != nil {
+func cutOffOne(ctx context.Context, r *run, s step) error {
+	if err := r.cutOff(ctx, r.busiest(ctx, one)); err != nil {
 		return err
 	}
 	return annotateLate(ctx, r, s)
 }
 
-// reconnect lets replicas reach kube-apiserver again. It is an error if the busiest one reached it meanwhile.
-func reconnect(ctx context.Context, r *run, _ Step) error {
-	oldest := 0.0
-	for _, replica := range r.g.Replicas(ground.Namespace) {
+// cutOff has replicas not reach kube-apiserver.
+func (r *run) cutOff(ctx context.Context, replicas []ground.Replica) error {
+	r.cut = replicas
+	return r.node.CutOff(ctx, replicas...)
+}
+
+// reconnect lets the replicas reach kube-apiserver again. It is an error if one has reached it meanwhile.
+func reconnect(ctx context.Context, r *run, _ step) error {
+	for _, replica := range r.cut {
 		age, err := measure.Metric(ctx, replica, "pillion_cache_age_seconds", "cache", "namespaces")
 		if err != nil {
 			return err
 		}
-		oldest = max(oldest, age)
-	}
-	if want := cutOff - missed; oldest < want.Seconds() {
-		return fmt.Errorf("replicas were cut off for %s, and the oldest cache of namespaces is %.1f s old", cutOff, oldest)
+		if want := cutOff - missed; age < want.Seconds() {
+			return fmt.Errorf("%s was cut off for %s, and its cache of namespaces is %.1f s old", replica.Name, cutOff, age)
+		}
 	}
 	return r.node.Reconnect(ctx)
 }
 
 // makeOpened makes a namespace, and waits until Pillion enforces it.
-func makeOpened(ctx context.Context, r *run, _ Step) error {
+func makeOpened(ctx context.Context, r *run, _ step) error {
 	name := fmt.Sprint("faults-opened-", time.Now().UnixMilli()%1_000_000)
 	if err := r.makeNamespace(ctx, name, Enforced); err != nil {
 		return err
@@ -204,8 +208,8 @@ func (r *run) enforced(ctx context.Context, namespace string) error {
 // cutOffAll cuts all replicas off. Meanwhile somebody replaces one enforced namespace by a manifest
 // without the label, twice, and opens the other one by hand. Pods of both still come with their
 // sidecars.
-func cutOffAll(ctx context.Context, r *run, _ Step) error {
-	if err := r.node.CutOff(ctx, r.g.Replicas(ground.Namespace)...); err != nil {
+func cutOffAll(ctx context.Context, r *run, _ step) error {
+	if err := r.cutOff(ctx, r.g.Replicas(ground.Namespace)); err != nil {
 		return err
 	}
 	name := namespaceOf(Enforced)
@@ -227,11 +231,11 @@ func cutOffAll(ctx context.Context, r *run, _ Step) error {
 	return r.kubectl(ctx, "label", "namespace", opened, injectionLabel+"="+openValue, "--overwrite")
 }
 
-func deleteConfiguration(ctx context.Context, r *run, _ Step) error {
+func deleteConfiguration(ctx context.Context, r *run, _ step) error {
 	return r.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Delete(ctx, ground.Release, metav1.DeleteOptions{})
 }
 
-func emptyBundles(ctx context.Context, r *run, _ Step) error { return r.setBundles(ctx, nil) }
+func emptyBundles(ctx context.Context, r *run, _ step) error { return r.setBundles(ctx, nil) }
 
 // setBundles writes the caBundle of every entry.
 func (r *run) setBundles(ctx context.Context, bundle []byte) error {
@@ -258,10 +262,10 @@ func (r *run) configure(ctx context.Context, change func(i int, w *admissionregi
 const caSecret = "pillion-ca"
 
 // damageSecret deletes the CA's Secret, or makes it useless.
-func damageSecret(ctx context.Context, r *run, s Step) error {
+func damageSecret(ctx context.Context, r *run, s step) error {
 	secrets := r.client.CoreV1().Secrets(ground.Namespace)
 	return r.again(ctx, func(ctx context.Context) error {
-		if s.Pick%2 == 0 {
+		if s.pick%2 == 0 {
 			return secrets.Delete(ctx, caSecret, metav1.DeleteOptions{})
 		}
 		_, err := secrets.Patch(ctx, caSecret, types.MergePatchType, []byte(`{"data":{"tls.key":"bm8ga2V5"}}`), metav1.PatchOptions{}) // no key
@@ -270,7 +274,7 @@ func damageSecret(ctx context.Context, r *run, s Step) error {
 }
 
 // deleteTemplate has the template's deletion refused.
-func deleteTemplate(ctx context.Context, r *run, _ Step) error {
+func deleteTemplate(ctx context.Context, r *run, _ step) error {
 	err := r.kubectl(ctx, "delete", "sidecartemplate", askedTemplate)
 	if err == nil {
 		return errors.New("a template that namespaces ask for is deleted without a word")
@@ -281,26 +285,26 @@ func deleteTemplate(ctx context.Context, r *run, _ Step) error {
 	return nil
 }
 
-func deleteTemplateAnyway(ctx context.Context, r *run, _ Step) error {
+func deleteTemplateAnyway(ctx context.Context, r *run, _ step) error {
 	if err := r.kubectl(ctx, "annotate", "sidecartemplate", askedTemplate, "pillion.dev/allow-delete=true"); err != nil {
 		return err
 	}
 	return r.kubectl(ctx, "delete", "sidecartemplate", askedTemplate)
 }
 
-func putTemplate(ctx context.Context, r *run, _ Step) error {
+func putTemplate(ctx context.Context, r *run, _ step) error {
 	return r.put(ctx, askedTemplate, firstVersion)
 }
 
-func suspendTemplate(ctx context.Context, r *run, _ Step) error {
+func suspendTemplate(ctx context.Context, r *run, _ step) error {
 	return r.put(ctx, askedTemplate, firstVersion, suspend)
 }
 
-func deleteCRD(ctx context.Context, r *run, _ Step) error {
+func deleteCRD(ctx context.Context, r *run, _ step) error {
 	return r.kubectl(ctx, "delete", "crd", "sidecartemplates.pillion.dev")
 }
 
-func restoreCRD(ctx context.Context, r *run, s Step) error {
+func restoreCRD(ctx context.Context, r *run, s step) error {
 	if err := r.kubectl(ctx, "apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", filepath.Join(r.checkout.Chart(), "crds")); err != nil {
 		return err
 	}
@@ -310,15 +314,15 @@ func restoreCRD(ctx context.Context, r *run, s Step) error {
 	return r.putTemplates(ctx)
 }
 
-func uninstall(ctx context.Context, r *run, _ Step) error {
+func uninstall(ctx context.Context, r *run, _ step) error {
 	return r.helm(ctx, "uninstall", ground.Release, "--wait")
 }
 
-func install(ctx context.Context, r *run, _ Step) error {
+func install(ctx context.Context, r *run, _ step) error {
 	_, err := ground.Run(ctx, r.g, "helm", ground.InstallArgs(r.g, r.checkout.Chart(), append(Values(), "--timeout=120s")...)...)
 	return err
 }
 
-func deleteNamespace(ctx context.Context, r *run, _ Step) error {
+func deleteNamespace(ctx context.Context, r *run, _ step) error {
 	return r.kubectl(ctx, "delete", "namespace", ground.Namespace, "--timeout=90s")
 }

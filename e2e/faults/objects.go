@@ -88,15 +88,15 @@ func (r *run) put(ctx context.Context, template, name string, more ...string) er
 		more = append(more, selects)
 	}
 	r.mu.Lock()
-	i := len(r.log.Versions[template])
-	r.log.Versions[template] = append(r.log.Versions[template], v)
+	i := len(r.log.versions[template])
+	r.log.versions[template] = append(r.log.versions[template], v)
 	r.mu.Unlock()
 	if err := r.apply(ctx, templateOf(template, template, name, more...)); err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.log.Versions[template][i].written = time.Now()
+	r.log.versions[template][i].written = time.Now()
 	return nil
 }
 

@@ -32,32 +32,39 @@ const (
 	mostTold = 3
 )
 
-// A Cluster is a Kubernetes with Pillion that faults are done to.
-type Cluster interface {
+// Grounds that faults are done to have Pillion.
+type cluster interface {
 	ground.Ground
+	Kubeconfigs() []string // one for each API server
 	APIServers() []*ground.APIServer
 }
 
 // A run does faults to a cluster under load.
 type run struct {
-	g        Cluster
-	node     *ground.Node         // the same, if it is one
-	plane    *ground.ControlPlane // the same, if it is one
+	objects
+	g        cluster
+	node     *ground.Node         // the same, where faults of a node are done
+	plane    *ground.ControlPlane // the same, where others are done
 	checkout ground.Checkout
 	out      io.Writer
-	client   kubernetes.Interface
-	dynamic  dynamic.Interface
 	load     *load
-	asks     string                                    // what namespaces ask for
-	byHand   bool                                      // enforced namespaces are labelled by hand
-	chart    []admissionregistrationv1.MutatingWebhook // the entries as the chart has them
-	windows  map[string]Window
-	clocks   string         // see Plan
-	late     []string       // namespaces that the round has made
-	streams  sync.WaitGroup // of these namespaces
+	windows  map[string]window
+	clocks   string           // see Plan
+	cut      []ground.Replica // that do not reach kube-apiserver
+	late     []string         // namespaces that the round has made
+	streams  sync.WaitGroup   // of these namespaces
+}
+
+// objects are those that a run makes, and the log of what is done to them.
+type objects struct {
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	asks    string                                    // the templates that namespaces ask for
+	byHand  bool                                      // enforced namespaces are labelled by hand
+	chart   []admissionregistrationv1.MutatingWebhook // the entries as the chart has them
 
 	mu    sync.Mutex
-	log   Log
+	log   log
 	edits int
 }
 
@@ -68,12 +75,14 @@ func everything() map[Kind][]string {
 }
 
 // newRun returns a run on the cluster, with a client for each of its API servers.
-func newRun(g Cluster, checkout ground.Checkout, wants map[Kind][]string, load *load, out io.Writer) (*run, error) {
-	r := &run{g: g, checkout: checkout, out: out, load: load, asks: asksAll}
-	r.node, _ = g.(*ground.Node)
-	r.plane, _ = g.(*ground.ControlPlane)
-	libraryVersions := []version{{name: libraryVersion}}
-	r.log = Log{Wants: wants, Versions: map[string][]version{librarySidecar: libraryVersions}, Closed: map[string]*History{}}
+func newRun(g cluster, checkout ground.Checkout, wants map[Kind][]string, l *load, out io.Writer) (_ *run, err error) {
+	r := &run{g: g, checkout: checkout, out: out, load: l}
+	l.open = map[int]bool{}
+	if l.clients, err = measure.Clients(g.Kubeconfigs()); err != nil {
+		return nil, err
+	}
+	r.asks = asksAll
+	r.log = log{wants: wants, versions: map[string][]version{librarySidecar: {{name: libraryVersion}}}, closed: map[string]*history{}}
 	config, client, err := measure.Connect(g.Kubeconfig())
 	if err != nil {
 		return nil, err
@@ -82,12 +91,8 @@ func newRun(g Cluster, checkout ground.Checkout, wants map[Kind][]string, load *
 	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	for _, server := range g.APIServers() {
-		_, client, err := measure.Connect(server.Kubeconfig)
-		if err != nil {
-			return nil, err
-		}
-		r.load.clients = append(r.load.clients, client)
+	if r.windows, err = readWindows(checkout); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -103,7 +108,7 @@ func (r *run) underLoad(ctx context.Context, work func(context.Context) error) e
 	}
 	sending, stopSending := context.WithCancel(ctx)
 	defer stopSending()
-	for kind := range r.log.Wants {
+	for kind := range r.log.wants {
 		streams.Go(func() { r.load.stream(sending, kind, namespaceOf(kind)) })
 	}
 	err := work(ctx)
@@ -114,7 +119,7 @@ func (r *run) underLoad(ctx context.Context, work func(context.Context) error) e
 
 // prepare makes templates and namespaces, and returns when pods come as they should.
 func (r *run) prepare(ctx context.Context, background *sync.WaitGroup) error {
-	if slices.Contains(r.log.Wants[Enabled], askedTemplate) {
+	if r.asks == asksAll {
 		if err := r.putTemplates(ctx); err != nil {
 			return err
 		}
@@ -139,10 +144,14 @@ func (r *run) prepare(ctx context.Context, background *sync.WaitGroup) error {
 			}
 		})
 	})
-	for kind := range r.log.Wants {
+	for kind := range r.log.wants {
 		if err := r.makeNamespace(ctx, namespaceOf(kind), kind); err != nil {
 			return err
 		}
+	}
+	// An API server may be about to learn of a change that was before.
+	if err := measure.Sleep(ctx, settle); err != nil {
+		return err
 	}
 	return r.sound(ctx)
 }
@@ -151,10 +160,10 @@ func (r *run) prepare(ctx context.Context, background *sync.WaitGroup) error {
 func (r *run) see(ns *corev1.Namespace, deleted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.log.Closed[ns.Name] == nil {
-		r.log.Closed[ns.Name] = &History{}
+	if r.log.closed[ns.Name] == nil {
+		r.log.closed[ns.Name] = &history{}
 	}
-	r.log.Closed[ns.Name].Set(time.Now(), !deleted && ns.Labels[injectionLabel] == closedValue)
+	r.log.closed[ns.Name].set(time.Now(), !deleted && ns.Labels[injectionLabel] == closedValue)
 }
 
 // seeEntries notes whether the entries call Pillion where the chart has it, and refuse where it has it.
@@ -164,14 +173,14 @@ func (r *run) seeEntries(c *admissionregistrationv1.MutatingWebhookConfiguration
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.log.Damaged.Set(time.Now(), deleted || !slices.EqualFunc(c.Webhooks, r.chart, same))
+	r.log.edited.set(time.Now(), deleted || !slices.EqualFunc(c.Webhooks, r.chart, same))
 }
 
 // sound waits until a pod of each kind comes as it should through each API server.
 func (r *run) sound(ctx context.Context) error {
 	return measure.Within(ctx, againLimit, func() error {
 		for _, client := range r.load.clients {
-			for kind := range r.log.Wants {
+			for kind := range r.log.wants {
 				if err := r.soundFor(ctx, client, kind); err != nil {
 					return err
 				}
@@ -183,10 +192,10 @@ func (r *run) sound(ctx context.Context) error {
 
 func (r *run) soundFor(ctx context.Context, client kubernetes.Interface, kind Kind) error {
 	namespace := namespaceOf(kind)
-	p := try(ctx, client, kind, namespace, newPod(0), false)
+	a := try(ctx, client, kind, namespace, newPod(0), false)
 	r.mu.Lock()
-	v, why := r.log.Judge(p)
-	closed, _ := r.log.closed(namespace, p.Began, p.Ended)
+	v, why := r.log.verdict(a)
+	closed, _ := r.log.failsClosed(namespace, a.began, a.ended)
 	r.mu.Unlock()
 	if v != good {
 		return fmt.Errorf("a pod of %s: %s", namespace, cmp.Or(why, string(v)))
@@ -198,11 +207,9 @@ func (r *run) soundFor(ctx context.Context, client kubernetes.Interface, kind Ki
 }
 
 // round does the steps at once. It returns when no fault explains anything any more and all is well,
-// and counts what became of the pods.
-func (r *run) round(ctx context.Context, steps []Step) (c counts, err error) {
+// and counts what became of the pods. After it, clear has to be called.
+func (r *run) round(ctx context.Context, steps []step) (counts, error) {
 	lasting, end := context.WithCancel(ctx)
-	defer r.streams.Wait()
-	defer end()
 	errs := make([]error, len(steps))
 	var all sync.WaitGroup
 	var recovery time.Duration
@@ -211,124 +218,147 @@ func (r *run) round(ctx context.Context, steps []Step) (c counts, err error) {
 		all.Go(func() { errs[i] = r.do(lasting, s) })
 	}
 	all.Wait()
-	if err = errors.Join(errs...); err == nil {
+	err := errors.Join(errs...)
+	if err == nil {
 		err = measure.Sleep(ctx, recovery+strict)
 	}
 	if err == nil {
 		err = r.sound(ctx)
 	}
-	c = r.judge()
-	for _, s := range steps {
-		if err == nil && s.after != nil {
-			err = s.after(ctx, r, s)
-		}
-	}
 	end()
 	r.streams.Wait()
+	c, countErr := r.count(ctx)
+	return c, errors.Join(err, countErr)
+}
+
+// clear removes what the steps have left.
+func (r *run) clear(ctx context.Context, steps []step) error {
+	for _, s := range steps {
+		if s.after != nil {
+			if err := s.after(ctx, r, s); err != nil {
+				return fmt.Errorf("clearing up after %s: %w", s.name, err)
+			}
+		}
+	}
 	for _, name := range r.late {
-		err = errors.Join(err, r.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}))
+		if err := r.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			return err
+		}
 	}
 	r.late = nil
-	return c, err
+	return nil
 }
 
-// effect is what a fault may do to pods.
-func (r *run) effect(f fault) Effect {
-	return Effect{r.windows[f.name], cmp.Or(f.denied, never), cmp.Or(f.stale, never), cmp.Or(f.elsewhere, never)}
+// effect is the harm that a fault may do to pods.
+func (r *run) effect(f fault) effect {
+	w, ok := r.windows[f.name]
+	if !ok {
+		w = window{never, never}
+	}
+	return effect{w, cmp.Or(f.denied, never), cmp.Or(f.stale, never), cmp.Or(f.elsewhere, never)}
 }
 
-// do does one fault, and has it mended. What it starts goes on until ctx ends.
-func (r *run) do(ctx context.Context, s Step) error {
-	if err := measure.Sleep(ctx, s.After); err != nil {
+// do does one fault, and has it mended. Streams that it starts go on until ctx ends.
+func (r *run) do(ctx context.Context, s step) error {
+	if err := measure.Sleep(ctx, s.wait); err != nil {
 		return err
 	}
-	ended := r.begin(Fault{Step: s, Effect: r.effect(s.fault), Began: time.Now()})
+	ended := r.begin(occurrence{step: s, effect: r.effect(s.fault), began: time.Now()})
 	err := s.do(ctx, r, s)
 	if err == nil && s.mend != nil {
-		if err = measure.Sleep(ctx, s.Hold); err == nil {
-			ended()
-			err = s.mend(ctx, r, s)
-		}
-	} else {
-		ended()
+		err = measure.Sleep(ctx, s.hold)
+	}
+	ended()
+	if err == nil && s.mend != nil {
+		err = s.mend(ctx, r, s)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.Name, err)
+		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return nil
 }
 
 // begin notes a fault, and returns what notes its end.
-func (r *run) begin(f Fault) (ended func()) {
+func (r *run) begin(o occurrence) (ended func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := len(r.log.Faults)
-	r.log.Faults = append(r.log.Faults, f)
+	i := len(r.log.faults)
+	r.log.faults = append(r.log.faults, o)
 	return func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.log.Faults[i].Ended = time.Now()
+		r.log.faults[i].ended = time.Now()
 	}
 }
 
 // counts is what became of pods.
 type counts struct {
-	tried map[verdict]int
-	took  []time.Duration
-	last  time.Time // when the last pod was sent that was refused or bare
+	of    map[verdict]int
+	times []time.Duration // until each pod was answered, but by something else than Pillion
+	last  time.Time       // when the last pod was sent that was refused or bare
 	// refusals are the pods that were not created, whatever they count as, and wrongRefusals those
 	// that count as wrong.
 	refusals, wrongRefusals int
 }
 
-func (c counts) all() int { return len(c.took) }
+func (c counts) all() (n int) {
+	for _, more := range c.of {
+		n += more
+	}
+	return n
+}
 
-// add adds what became of more pods.
 func (c *counts) add(more counts) {
-	if c.tried == nil {
-		c.tried = map[verdict]int{}
+	if c.of == nil {
+		c.of = map[verdict]int{}
 	}
-	for v, n := range more.tried {
-		c.tried[v] += n
+	for v, n := range more.of {
+		c.of[v] += n
 	}
-	c.took = append(c.took, more.took...)
+	c.times = append(c.times, more.times...)
 	c.refusals, c.wrongRefusals = c.refusals+more.refusals, c.wrongRefusals+more.wrongRefusals
 }
 
-// judge judges the pods since the last time. It tells some of each verdict, and the faults that have to do
-// with the wrong ones.
-func (r *run) judge() counts {
-	pods := r.load.take()
-	slices.SortFunc(pods, func(a, b Pod) int { return a.Began.Compare(b.Began) })
-	c := counts{tried: map[verdict]int{}}
+// count waits for the pods that were sent until now, and counts those since the last time. It tells some
+// of each verdict, and the faults that have to do with the wrong ones.
+func (r *run) count(ctx context.Context) (counts, error) {
+	attempts, err := r.load.answered(ctx)
+	slices.SortFunc(attempts, func(a, b attempt) int { return a.began.Compare(b.began) })
+	c := counts{of: map[verdict]int{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range pods {
-		v, why := r.log.Judge(p)
-		c.tried[v]++
-		c.took = append(c.took, p.Ended.Sub(p.Began))
-		if v == good {
-			continue
-		}
-		c.last = p.Began
-		if p.refusal() != "" {
+	for _, a := range attempts {
+		v, why := r.log.verdict(a)
+		c.of[v]++
+		if a.refusal() != "" {
 			c.refusals++
 		}
-		if p.refusal() != "" && v == wrong {
-			c.wrongRefusals++
+		if v != elsewhere {
+			c.times = append(c.times, a.ended.Sub(a.began))
 		}
-		if c.tried[v] > mostTold {
+		if v == good || v == elsewhere {
 			continue
 		}
-		text := strings.Join(strings.Fields(cmp.Or(why, p.refusal())), " ")
-		r.say("  %s: pod sent %s to %s, answered after %s: %.600s", v, p.Began.Format(clock), p.Namespace, p.Ended.Sub(p.Began).Round(time.Millisecond), text)
-		if v == wrong {
-			for _, f := range r.log.Active(p) {
-				r.say("    active: %s", f)
-			}
+		c.last = a.began
+		if v == wrong && a.refusal() != "" {
+			c.wrongRefusals++
+		}
+		if c.of[v] <= mostTold {
+			r.tell(a, v, cmp.Or(why, a.refusal()))
 		}
 	}
-	return c
+	return c, err
+}
+
+// tell writes what became of a pod, and, if that is wrong, the faults that have to do with it.
+func (r *run) tell(a attempt, v verdict, why string) {
+	why = strings.Join(strings.Fields(why), " ")
+	r.say("  %s: pod sent %s to %s, answered after %s: %.600s", v, a.began.Format(clock), a.namespace, a.ended.Sub(a.began).Round(time.Millisecond), why)
+	if v == wrong {
+		for _, f := range r.log.active(a) {
+			r.say("    active: %s", f)
+		}
+	}
 }
 
 func (r *run) say(format string, args ...any) { fmt.Fprintf(r.out, format+"\n", args...) }

@@ -19,9 +19,9 @@ func TestEveryFaultHasItsTurn(t *testing.T) {
 			on := map[string]bool{}
 			for _, s := range steps {
 				on[s.on] = true
-				done[s.Name]++
-				if s.After < 0 || s.After > mostAfter || s.Hold < leastHold || s.Hold > mostHold {
-					t.Fatalf("seed %d: %s after %s for %s", seed, s.Name, s.After, s.Hold)
+				done[s.name]++
+				if s.wait < 0 || s.wait > mostWait || s.hold < leastHold || s.hold > mostHold {
+					t.Fatalf("seed %d: %s after %s for %s", seed, s.name, s.wait, s.hold)
 				}
 			}
 			if len(steps) == 0 || len(on) < len(steps) {
@@ -41,7 +41,7 @@ func TestWindowsAreReadFromTheTable(t *testing.T) {
 	const text = "| fault | refused for | bare for | |\n| --- | --- | --- | --- |\n" +
 		"| `kill-one` | 1.5 s | never | some words |\n| `stop` | 15 s, the first time | 0 s | |\n"
 	got, err := parseWindows(text)
-	want := map[string]Window{"kill-one": {1500 * time.Millisecond, never}, "stop": {15 * time.Second, 0}}
+	want := map[string]window{"kill-one": {1500 * time.Millisecond, never}, "stop": {15 * time.Second, 0}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v (%v), want %v", got, err, want)
 	}

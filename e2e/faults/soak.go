@@ -2,10 +2,9 @@ package faults
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,19 +32,16 @@ type Plan struct {
 // Missed is how many pods no fault explains, and how many things are left at the end that were not
 // there at the beginning. The error is about the run itself.
 func Soak(ctx context.Context, g *measure.Cluster, plan Plan, out io.Writer) (missed int, err error) {
+	chosen, err := choose(soakFaults, plan.Only)
+	if err != nil {
+		return 0, err
+	}
 	// Thirty pods a second in four namespaces.
 	r, err := newRun(g.ControlPlane, g.Checkout, everything(), &load{pace: time.Second * 4 / 30, earnest: 4}, out)
 	if err != nil {
 		return 0, err
 	}
-	r.clocks = plan.Clocks
-	if r.windows, err = readWindows(g.Checkout); err != nil {
-		return 0, err
-	}
-	chosen := slices.DeleteFunc(slices.Clone(soakFaults), func(f fault) bool { return !plan.Only.MatchString(f.name) })
-	if len(chosen) == 0 {
-		return 0, fmt.Errorf("no fault's name matches %s", plan.Only)
-	}
+	r.plane, r.clocks = g.ControlPlane, plan.Clocks
 	var c counts
 	var end snapshot
 	var left []string
@@ -63,10 +59,13 @@ func Soak(ctx context.Context, g *measure.Cluster, plan Plan, out io.Writer) (mi
 		for _, steps := range schedule(plan.Seed, mostRounds, chosen) {
 			more, err := r.round(ctx, steps)
 			c.add(more)
+			if err == nil {
+				err = r.clear(ctx, steps)
+			}
 			if err != nil {
 				return err
 			}
-			r.say("%s: %d faults, %d pods tried, %d refused, %d bare, %d wrong", time.Now().Format(clock), len(r.log.Faults), c.all(), c.tried[refused], c.tried[bare], c.tried[wrong])
+			r.say("%s: %d faults, %d pods tried, %d not created, %d bare, %d wrong", time.Now().Format(clock), len(r.log.faults), c.all(), c.refusals, c.of[bare], c.of[wrong])
 			if time.Since(began) > plan.For {
 				break
 			}
@@ -74,12 +73,13 @@ func Soak(ctx context.Context, g *measure.Cluster, plan Plan, out io.Writer) (mi
 		end, left, err = r.left(ctx, before)
 		return err
 	})
-	c.add(r.judge())
+	more, countErr := r.count(ctx)
+	c.add(more)
 	for _, l := range left {
 		r.say("LEFT %s", l)
 	}
-	quantile := func(q float64) int64 { return measure.Quantile(c.took, q).Milliseconds() }
+	quantile := func(q float64) int64 { return measure.Quantile(c.times, q).Milliseconds() }
 	r.say("SOAK seed=%d faults=%d tried=%d admitted=%d refused=%d wrong=%d p50_ms=%d p99_ms=%d max_ms=%d rss_mb=%.0f goroutines=%.0f left=%d",
-		plan.Seed, len(r.log.Faults), c.all(), c.all()-c.refusals, c.refusals, c.tried[wrong], quantile(0.5), quantile(0.99), quantile(1), end.usage[memory]/(1<<20), end.usage[goroutines], len(left))
-	return c.tried[wrong] + len(left), err
+		plan.Seed, len(r.log.faults), c.all(), c.all()-c.refusals, c.refusals, c.of[wrong], quantile(0.5), quantile(0.99), quantile(1), end.usage[memory]/(1<<20), end.usage[goroutines], len(left))
+	return c.of[wrong] + len(left), errors.Join(err, countErr)
 }

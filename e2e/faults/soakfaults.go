@@ -46,32 +46,32 @@ var soakFaults = []fault{
 	{name: "upgrade", on: "helm", do: upgradeAndBack, stale: settle},
 }
 
-// turnClock ends replicas, and starts them with a clock that is an hour ahead or behind; then takes that
-// back.
-func turnClock(ctx context.Context, r *run, s Step) error {
+// turnClock ends replicas, which start with a clock that is an hour ahead or behind, and then all of them
+// once more, which start with the right one.
+func turnClock(ctx context.Context, r *run, s step) error {
 	if r.clocks == "" {
 		return errors.New("there is no Pillion with a clock that is an hour off")
 	}
-	off, restart := "ahead", kill(one)
-	if s.Pick/4%2 == 0 {
+	off, begin := "ahead", kill(one)
+	if s.pick/4%2 == 0 {
 		off = "behind"
 	}
-	if s.Pick/2%2 == 0 {
-		restart = kill(most)
+	if s.pick/2%2 == 0 {
+		begin = kill(most)
 	}
 	r.plane.UsePillion(filepath.Join(r.clocks, off, "pillion-webhook"))
-	err := restart(ctx, r, s)
+	err := begin(ctx, r, s)
 	if err == nil {
-		err = measure.Sleep(ctx, s.Hold)
+		err = measure.Sleep(ctx, s.hold)
 	}
 	r.plane.UsePillion(r.checkout.Webhook())
-	return errors.Join(err, restart(ctx, r, s))
+	return errors.Join(err, kill(most)(ctx, r, s))
 }
 
 // slow stops something for most of the time that the fault lasts, a moment each.
-func slow(ctx context.Context, s Step, signal func(syscall.Signal) error) error {
+func slow(ctx context.Context, s step, signal func(syscall.Signal) error) error {
 	const stopped, running = 300 * time.Millisecond, 100 * time.Millisecond
-	for end := time.Now().Add(s.Hold); time.Now().Before(end); {
+	for end := time.Now().Add(s.hold); time.Now().Before(end); {
 		if err := signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
@@ -85,50 +85,50 @@ func slow(ctx context.Context, s Step, signal func(syscall.Signal) error) error 
 	return nil
 }
 
-func slowReplicas(n int) step {
-	return func(ctx context.Context, r *run, s Step) error {
+func slowReplicas(n int) action {
+	return func(ctx context.Context, r *run, s step) error {
 		replicas := r.busiest(ctx, n)
 		return slow(ctx, s, func(signal syscall.Signal) error { return r.signal(signal, replicas) })
 	}
 }
 
-func slowEtcd(ctx context.Context, r *run, s Step) error { return slow(ctx, s, r.plane.SignalEtcd) }
+func slowEtcd(ctx context.Context, r *run, s step) error { return slow(ctx, s, r.plane.SignalEtcd) }
 
-func restartEtcd(ctx context.Context, r *run, _ Step) error { return r.plane.RestartEtcd(ctx) }
+func restartEtcd(ctx context.Context, r *run, _ step) error { return r.plane.RestartEtcd(ctx) }
 
-func (r *run) apiServer(s Step) *ground.APIServer {
+func (r *run) apiServer(s step) *ground.APIServer {
 	all := r.g.APIServers()
-	return all[s.Pick%uint64(len(all))]
+	return all[s.pick%uint64(len(all))]
 }
 
-func killAPIServer(ctx context.Context, r *run, s Step) error {
+func killAPIServer(ctx context.Context, r *run, s step) error {
 	server := r.apiServer(s)
 	server.Stop(ctx, 0)
-	if err := measure.Sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.hold); err != nil {
 		return err
 	}
 	return server.Start(ctx)
 }
 
 // stopAPIServer has one hang: connections stand, and nothing is answered.
-func stopAPIServer(ctx context.Context, r *run, s Step) error {
+func stopAPIServer(ctx context.Context, r *run, s step) error {
 	server := r.apiServer(s)
-	return errors.Join(server.Signal(syscall.SIGSTOP), measure.Sleep(ctx, s.Hold), server.Signal(syscall.SIGCONT))
+	return errors.Join(server.Signal(syscall.SIGSTOP), measure.Sleep(ctx, s.hold), server.Signal(syscall.SIGCONT))
 }
 
-func slowAPIServer(ctx context.Context, r *run, s Step) error {
+func slowAPIServer(ctx context.Context, r *run, s step) error {
 	return slow(ctx, s, func(signal syscall.Signal) error { return r.apiServer(s).Signal(signal) })
 }
 
 // delayAPIServer has one hear a second later than others of all that is written.
-func delayAPIServer(ctx context.Context, r *run, s Step) error {
+func delayAPIServer(ctx context.Context, r *run, s step) error {
 	server := r.apiServer(s)
 	defer server.Lag(0)
 	server.Lag(time.Second)
-	return measure.Sleep(ctx, s.Hold)
+	return measure.Sleep(ctx, s.hold)
 }
 
-func foreignBundles(ctx context.Context, r *run, _ Step) error {
+func foreignBundles(ctx context.Context, r *run, _ step) error {
 	foreign, err := ground.NewAuthority() // has signed nothing here
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func foreignBundles(ctx context.Context, r *run, _ Step) error {
 }
 
 // editEntries edits all entries in one respect, and takes that back.
-func editEntries(ctx context.Context, r *run, s Step) error {
+func editEntries(ctx context.Context, r *run, s step) error {
 	edit := []func(*admissionregistrationv1.MutatingWebhook){
 		func(w *admissionregistrationv1.MutatingWebhook) { *w.FailurePolicy = admissionregistrationv1.Ignore },
 		func(w *admissionregistrationv1.MutatingWebhook) { *w.FailurePolicy = admissionregistrationv1.Fail },
@@ -145,11 +145,11 @@ func editEntries(ctx context.Context, r *run, s Step) error {
 		func(w *admissionregistrationv1.MutatingWebhook) {
 			w.Rules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Update}
 		},
-	}[s.Pick%4]
+	}[s.pick%4]
 	if err := r.configure(ctx, func(_ int, w *admissionregistrationv1.MutatingWebhook) { edit(w) }); err != nil {
 		return err
 	}
-	if err := measure.Sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.hold); err != nil {
 		return err
 	}
 	return r.configure(ctx, func(i int, w *admissionregistrationv1.MutatingWebhook) {
@@ -158,18 +158,18 @@ func editEntries(ctx context.Context, r *run, s Step) error {
 	})
 }
 
-func takeRights(ctx context.Context, r *run, s Step) error {
+func takeRights(ctx context.Context, r *run, s step) error {
 	group := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
-	return r.without(ctx, s, group.WithResource([]string{"clusterroles", "clusterrolebindings", "roles", "rolebindings"}[s.Pick%4]))
+	return r.without(ctx, s, group.WithResource([]string{"clusterroles", "clusterrolebindings", "roles", "rolebindings"}[s.pick%4]))
 }
 
-func deletePolicies(ctx context.Context, r *run, s Step) error {
+func deletePolicies(ctx context.Context, r *run, s step) error {
 	group := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
-	return r.without(ctx, s, group.WithResource([]string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}[s.Pick%2]))
+	return r.without(ctx, s, group.WithResource([]string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}[s.pick%2]))
 }
 
 // without deletes the release's objects of a resource, and makes them again as they were.
-func (r *run) without(ctx context.Context, s Step, resource schema.GroupVersionResource) error {
+func (r *run) without(ctx context.Context, s step, resource schema.GroupVersionResource) error {
 	var objects []unstructured.Unstructured
 	err := r.again(ctx, func(ctx context.Context) error {
 		list, err := r.dynamic.Resource(resource).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/instance=" + ground.Release})
@@ -200,7 +200,7 @@ func (r *run) without(ctx context.Context, s Step, resource schema.GroupVersionR
 	if err != nil {
 		return err
 	}
-	if err := measure.Sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.hold); err != nil {
 		return err
 	}
 	return each(func(ctx context.Context, o *unstructured.Unstructured) error {
@@ -221,8 +221,8 @@ func ignore(err error, kind func(error) bool) error {
 
 // fightLabel has a tool write its idea of a namespace every two seconds: without Pillion's labels,
 // or with one that lets pods through.
-func fightLabel(ctx context.Context, r *run, s Step) error {
-	name := namespaceOf([]Kind{Enforced, Required}[s.Pick%2])
+func fightLabel(ctx context.Context, r *run, s step) error {
+	name := namespaceOf([]Kind{Enforced, Required}[s.pick%2])
 	write := func(value string) error {
 		return r.again(ctx, func(ctx context.Context) error {
 			ns, err := r.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
@@ -242,10 +242,10 @@ func fightLabel(ctx context.Context, r *run, s Step) error {
 		})
 	}
 	value := ""
-	if s.Pick/2%2 == 1 {
+	if s.pick/2%2 == 1 {
 		value = openValue
 	}
-	for end := time.Now().Add(s.Hold); time.Now().Before(end); {
+	for end := time.Now().Add(s.hold); time.Now().Before(end); {
 		if err := write(value); err != nil {
 			return err
 		}
@@ -256,8 +256,8 @@ func fightLabel(ctx context.Context, r *run, s Step) error {
 	return write("")
 }
 
-func recreateNamespace(ctx context.Context, r *run, s Step) error {
-	kind := []Kind{NeverAsked, Enabled, Enforced, Required}[s.Pick%4]
+func recreateNamespace(ctx context.Context, r *run, s step) error {
+	kind := []Kind{NeverAsked, Enabled, Enforced, Required}[s.pick%4]
 	name := namespaceOf(kind)
 	err := r.again(ctx, func(ctx context.Context) error {
 		err := r.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
@@ -272,9 +272,9 @@ func recreateNamespace(ctx context.Context, r *run, s Step) error {
 
 // editTemplates edits both templates every half second. The one that selects namespaces is required
 // every other time, and at the end.
-func editTemplates(ctx context.Context, r *run, s Step) error {
-	requires := s.Pick%2 == 0
-	for end := time.Now().Add(s.Hold); time.Now().Before(end); requires = !requires {
+func editTemplates(ctx context.Context, r *run, s step) error {
+	requires := s.pick%2 == 0
+	for end := time.Now().Add(s.hold); time.Now().Before(end); requires = !requires {
 		if err := r.put(ctx, askedTemplate, r.nextVersion()); err != nil {
 			return err
 		}
@@ -289,17 +289,17 @@ func editTemplates(ctx context.Context, r *run, s Step) error {
 }
 
 // startCanary has half of the workloads refused, and suspends the canary.
-func startCanary(ctx context.Context, r *run, s Step) error {
+func startCanary(ctx context.Context, r *run, s step) error {
 	if err := r.putCanary(ctx); err != nil {
 		return err
 	}
-	if err := measure.Sleep(ctx, s.Hold); err != nil {
+	if err := measure.Sleep(ctx, s.hold); err != nil {
 		return err
 	}
 	return r.putCanary(ctx, suspend)
 }
 
-func removeCanary(ctx context.Context, r *run, _ Step) error {
+func removeCanary(ctx context.Context, r *run, _ step) error {
 	return r.again(ctx, func(ctx context.Context) error {
 		err := r.dynamic.Resource(templateResource).Delete(ctx, canaryTemplate, metav1.DeleteOptions{})
 		return ignore(err, apierrors.IsNotFound) // an earlier attempt succeeded
@@ -307,10 +307,10 @@ func removeCanary(ctx context.Context, r *run, _ Step) error {
 }
 
 // upgradeAndBack upgrades the release, and rolls that back.
-func upgradeAndBack(ctx context.Context, r *run, s Step) error {
+func upgradeAndBack(ctx context.Context, r *run, s step) error {
 	err := r.release(ctx, "upgrade", ground.Release, r.checkout.Chart(), reuse, "--set", "log.level=debug")
 	if err == nil {
-		err = measure.Sleep(ctx, s.Hold)
+		err = measure.Sleep(ctx, s.hold)
 	}
 	if err == nil {
 		err = r.release(ctx, "rollback", ground.Release)

@@ -10,15 +10,15 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// A Window is how long pods may be refused, or created without their sidecars, after a fault has
+// A window is how long pods may be refused, or created without their sidecars, after a fault has
 // ended. Negative: never.
-type Window struct{ Refused, Bare time.Duration }
+type window struct{ refused, bare time.Duration }
 
 // windowRow is a row of the tables in docs/concepts/faults.md: the fault, "refused for", "bare for".
 var windowRow = regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| ([^|]*) \\| ([^|]*) \\|")
 
 // readWindows reads docs/concepts/faults.md: the windows of each fault by its name.
-func readWindows(checkout ground.Checkout) (map[string]Window, error) {
+func readWindows(checkout ground.Checkout) (map[string]window, error) {
 	path := checkout.Path("docs", "concepts", "faults.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -31,8 +31,8 @@ func readWindows(checkout ground.Checkout) (map[string]Window, error) {
 	return windows, nil
 }
 
-func parseWindows(text string) (map[string]Window, error) {
-	windows := map[string]Window{}
+func parseWindows(text string) (map[string]window, error) {
+	windows := map[string]window{}
 	for _, row := range windowRow.FindAllStringSubmatch(text, -1) {
 		name := row[1]
 		if _, twice := windows[name]; twice {
@@ -45,7 +45,7 @@ func parseWindows(text string) (map[string]Window, error) {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		windows[name] = Window{times[0], times[1]}
+		windows[name] = window{times[0], times[1]}
 	}
 	return windows, nil
 }

@@ -24,6 +24,9 @@ func (g *Node) Registry() string { return "" }
 // APIServers needs Linux.
 func (g *Node) APIServers() []*APIServer { return nil }
 
+// Kubeconfigs needs Linux.
+func (g *Node) Kubeconfigs() []string { return nil }
+
 // CutOff needs Linux.
 func (g *Node) CutOff(context.Context, ...Replica) error { return errNoNode }
 

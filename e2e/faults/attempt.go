@@ -24,52 +24,52 @@ const (
 // namespaceOf is the namespace of a kind.
 func namespaceOf(kind Kind) string { return "faults-" + string(kind) }
 
-// A Pod is what became of one attempt to create a pod.
-type Pod struct {
-	Kind         Kind
-	Namespace    string
-	Began, Ended time.Time
-	// Unanswered and Denied are why the pod was refused for Pillion: a call failed, or Pillion
-	// denied it. Elsewhere is the same for other reasons, also where no API server answered.
-	Unanswered, Denied, Elsewhere string
-	// Sidecars are Pillion's containers of the pod that was created: by their names, the version
+// An attempt to create a pod, and its outcome.
+type attempt struct {
+	kind         Kind
+	namespace    string
+	began, ended time.Time
+	// unanswered and denial are why the pod was refused for Pillion: a call failed, or Pillion
+	// denied the pod. elsewhere is the same for other reasons, also where no API server answered.
+	unanswered, denial, elsewhere string
+	// sidecars are Pillion's containers of the pod that was created: by their names, the version
 	// of the template that they come from.
-	Sidecars map[string]string
-	// Touched reports that the pod has something else of Pillion's.
-	Touched bool
+	sidecars map[string]string
+	// record reports that the pod has Pillion's record.
+	record bool
 }
 
 // refusal is why the pod was refused; empty if it was created.
-func (p Pod) refusal() string { return p.Unanswered + p.Denied + p.Elsewhere }
+func (a attempt) refusal() string { return a.unanswered + a.denial + a.elsewhere }
 
 // fail notes why the creation failed. API servers name Pillion's entry: admission webhook
 // "enabled.pillion.dev" denied the request, failed calling webhook "enforced.pillion.dev".
-func (p *Pod) fail(err error) {
+func (a *attempt) fail(err error) {
 	var status apierrors.APIStatus
 	text := err.Error()
 	switch {
 	case !errors.As(err, &status) || !strings.Contains(text, `webhook "`) || !strings.Contains(text, `.pillion.dev"`):
-		p.Elsewhere = text
+		a.elsewhere = text
 	case apierrors.IsInternalError(err) || strings.Contains(text, "failed calling webhook"):
-		p.Unanswered = text
+		a.unanswered = text
 	default:
-		p.Denied = text
+		a.denial = text
 	}
 }
 
-// look notes what the created pod has of Pillion's.
-func (p *Pod) look(created *corev1.Pod) {
-	p.Touched = created.Annotations[statusAnnotation] != ""
-	p.Sidecars = map[string]string{}
+// compare notes the parts of the created pod that are Pillion's.
+func (a *attempt) compare(created *corev1.Pod) {
+	a.record = created.Annotations[statusAnnotation] != ""
+	a.sidecars = map[string]string{}
 	for _, c := range slices.Concat(created.Spec.InitContainers, created.Spec.Containers) {
 		switch c.Name {
 		case librarySidecar:
-			p.Sidecars[c.Name] = libraryVersion
+			a.sidecars[c.Name] = libraryVersion
 		case askedTemplate, selectingTemplate:
-			p.Sidecars[c.Name] = "none"
+			a.sidecars[c.Name] = "none"
 			for _, e := range c.Env {
 				if e.Name == versionVariable {
-					p.Sidecars[c.Name] = e.Value
+					a.sidecars[c.Name] = e.Value
 				}
 			}
 		}

@@ -53,16 +53,9 @@ func apiServers(t *testing.T) []*apiServer {
 func (s *apiServer) newPlace(t *testing.T, annotations, labels map[string]string) (string, func(name string) *corev1.Pod) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("e2e"), Annotations: annotations, Labels: labels}}
-	_, err := s.client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{})
-	expectNoError(t, err)
-	t.Cleanup(func() {
-		if err := client.CoreV1().Namespaces().Delete(context.Background(), object.Name, metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
+	temporary(t, s.client.CoreV1().Namespaces(), object)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
-	_, err = s.client.CoreV1().ServiceAccounts(object.Name).Create(t.Context(), account, metav1.CreateOptions{})
-	expectNoError(t, err)
+	create(t, s.client.CoreV1().ServiceAccounts(object.Name), account)
 	return object.Name, func(name string) *corev1.Pod {
 		pod := newPod(name, nil)
 		pod.Spec.ServiceAccountName = account.Name
@@ -104,10 +97,7 @@ func TestWithSeveralAPIServersOneMayBeAway(t *testing.T) {
 	for _, s := range all[1:] {
 		t.Logf("API server 1 is away: pods through API server %d are injected within %s", s.number, s.injects(t, n.name, "fluent-bit"))
 	}
-	eventually(t, soon, func() error {
-		_, err := ground.Run(t.Context(), shared, "kubectl", "get", "namespace", n.name)
-		return err
-	})
+	eventually(t, soon, func() error { return errorOf(ground.Run(t.Context(), shared, "kubectl", "get", "namespace", n.name)) })
 	expectNoError(t, all[0].Start(t.Context()))
 	all[0].injects(t, n.name, "fluent-bit")
 	for _, r := range shared.Replicas(ground.Namespace) {

@@ -59,15 +59,11 @@ func TestACanaryGetsItsShareOfTheWorkloadsAndIsPromoted(t *testing.T) {
 	suspend := "kubectl patch sct " + canary.name + ` --type=merge -p '{"spec":{"suspend":%t}}'`
 	does(t, fmt.Sprintf(suspend, true))
 	gets(first)
-	if _, stderr, err := run(t, "", "pillion", "promote", canary.name); err == nil || !strings.Contains(stderr, "the canary "+canary.name+" is suspended") {
-		t.Errorf("promote of a suspended canary: %v\n%s", err, stderr)
-	}
+	wantNoError(t, refusedWith(attempt(t, "", "pillion", "promote", canary.name), "the canary "+canary.name+" is suspended"))
 	does(t, fmt.Sprintf(suspend, false))
 	gets(next)
 	must(t, "", "pillion", "promote", canary.name)
 	n.previews(t, inForce, newPod("any", nil), func(pod *corev1.Pod) bool { return sidecar(pod, stable.name).Image == next })
 	// The promotion changes nothing for pods of the canary.
-	if out := must(t, "", "pillion", "rollout", "ns/"+n.name, "--dry-run"); !strings.Contains(out, fmt.Sprintf("%d of %d pods up to date", len(want), deployments)) {
-		t.Errorf("rollout --dry-run says\n%s\nwant %d up to date", out, len(want))
-	}
+	wantTexts(t, "rollout", must(t, "", "pillion", "rollout", "ns/"+n.name, "--dry-run"), fmt.Sprintf("%d of %d pods up to date", len(want), deployments))
 }

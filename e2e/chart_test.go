@@ -126,11 +126,8 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 func refuses(t *testing.T, sets, says []string, more ...string) {
 	t.Helper()
 	_, stderr, err := run(t, "", "helm", slices.Concat([]string{"template", "x", checkout.Chart()}, flags(sets), more)...)
-	for _, text := range says {
-		if err == nil || !strings.Contains(stderr, text) {
-			t.Errorf("%q: %v, want an error with %q", sets, err, text)
-		}
-	}
+	wantNoError(t, refusedWith(err), sets)
+	wantTexts(t, "Helm", stderr, says...)
 }
 
 // An absent value is the chart's: `helm upgrade --reuse-values` brings the values of a chart that had
@@ -175,9 +172,7 @@ func TestPillionsOwnPodsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	deployment := only[appsv1.Deployment](t, render(t), "Deployment")
 	spec := deployment.Spec.Template.Spec
 	spec.ServiceAccountName = "default"
-	if _, err := n.preview(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pillion"}, Spec: spec}); err != nil {
-		t.Error(err)
-	}
+	wantNoError(t, errorOf(n.preview(t, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pillion"}, Spec: spec})))
 	if _, err := n.preview(t, newPod("plain", nil)); err == nil {
 		t.Error("the namespace admits a pod that does not meet the standard, so that this test shows nothing")
 	}

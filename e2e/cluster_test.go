@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
@@ -49,6 +50,59 @@ func expectNoError(t *testing.T, err error) {
 	}
 }
 
+// wantNoError fails the test where err is an error, and lets it go on. What tells when it came.
+func wantNoError(t *testing.T, err error, what ...any) {
+	t.Helper()
+	if err != nil {
+		t.Error(append(what, err)...)
+	}
+}
+
+// errorOf is the error of a call whose other result does not matter.
+func errorOf[T any](_ T, err error) error { return err }
+
+// refusedWith is nil for an error that has each of the texts.
+func refusedWith(err error, texts ...string) error {
+	if err == nil {
+		return fmt.Errorf("it is not refused, want an error with %q", texts)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			return fmt.Errorf("the error is %w, want one with %q", err, text)
+		}
+	}
+	return nil
+}
+
+// forbiddenWith is refusedWith for what an API server forbids.
+func forbiddenWith(err error, texts ...string) error {
+	if err != nil && !apierrors.IsForbidden(err) {
+		return fmt.Errorf("the error is %w, want that it is forbidden", err)
+	}
+	return refusedWith(err, texts...)
+}
+
+// refusedByPolicy is refusedWith for a denial by a ValidatingAdmissionPolicy.
+func refusedByPolicy(err error) error {
+	return refusedWith(err, "ValidatingAdmissionPolicy '", "denied request")
+}
+
+// wantTexts fails the test unless what somebody says has each of the texts.
+func wantTexts(t *testing.T, who, says string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(says, text) {
+			t.Errorf("%s says\n%s\nwant %q", who, says, text)
+		}
+	}
+}
+
+// atTheEnd does something when the test ends, whose own context is over by then.
+func atTheEnd(t *testing.T, do func(ctx context.Context) error) {
+	t.Helper()
+	t.Cleanup(func() { wantNoError(t, do(context.Background())) })
+}
+
 // create makes an object by a typed client, such as client.CoreV1().Secrets(namespace).
 func create[T any](t *testing.T, api interface {
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
@@ -66,11 +120,7 @@ func temporary[T metav1.Object](t *testing.T, api interface {
 }, object T) T {
 	t.Helper()
 	made := create(t, api, object)
-	t.Cleanup(func() {
-		if err := api.Delete(context.Background(), made.GetName(), metav1.DeleteOptions{}); err != nil {
-			t.Errorf("removing %s: %v", made.GetName(), err)
-		}
-	})
+	atTheEnd(t, func(ctx context.Context) error { return api.Delete(ctx, made.GetName(), metav1.DeleteOptions{}) })
 	return made
 }
 
@@ -79,6 +129,13 @@ func temporary[T metav1.Object](t *testing.T, api interface {
 func run(t *testing.T, input, tool string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	return ground.Exec(t.Context(), shared, input, tool, args...)
+}
+
+// attempt is run for a command of which only the error matters. It has what the tool wrote.
+func attempt(t *testing.T, input, tool string, args ...string) error {
+	t.Helper()
+	_, _, err := run(t, input, tool, args...)
+	return err
 }
 
 // must is run for a command that has to succeed; it returns standard output.
@@ -137,8 +194,7 @@ func newNamespaceCalled(t *testing.T, name string, annotations, labels map[strin
 	expectNoError(t, err)
 	temporary(t, c.CoreV1().Namespaces(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Labels: labels}})
 	eventually(t, soon, func() error {
-		_, err := c.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{})
-		return err
+		return errorOf(c.CoreV1().ServiceAccounts(name).Get(t.Context(), "default", metav1.GetOptions{}))
 	})
 	w.take() // a test of the namespace's own annotation has its own client
 	return &namespace{name: name, client: c, warnings: w}
@@ -247,13 +303,10 @@ func (m manifest) yaml() string {
 func (m manifest) apply(t *testing.T) {
 	t.Helper()
 	must(t, m.yaml(), "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() {
-		ctx := context.Background()
+	atTheEnd(t, func(ctx context.Context) error {
 		// Namespaces of the test may still name it; it may be gone already.
 		_, _ = ground.Run(ctx, shared, "kubectl", "annotate", "sidecartemplate", m.name, "pillion.dev/allow-delete=true")
-		if _, err := ground.Run(ctx, shared, "kubectl", "delete", "sidecartemplate", m.name, "--ignore-not-found"); err != nil {
-			t.Error(err)
-		}
+		return errorOf(ground.Run(ctx, shared, "kubectl", "delete", "sidecartemplate", m.name, "--ignore-not-found"))
 	})
 }
 
@@ -262,7 +315,7 @@ func served(t *testing.T, spec string) manifest {
 	t.Helper()
 	m := manifest{name: unique("side"), spec: spec}
 	m.apply(t)
-	m.waitServed(t)
+	injects(t, newNamespace(t, asking(m.name), open()), m.name)
 	return m
 }
 
@@ -272,28 +325,16 @@ func newTemplate(t *testing.T) string {
 	return served(t, sidecarSpec).name
 }
 
-// waitServed waits until a pod that asks for the template gets it, and returns how long
-// that took.
-func (m manifest) waitServed(t *testing.T) time.Duration {
-	t.Helper()
-	n := newNamespace(t, nil, nil)
-	return n.previews(t, soon, newPod("probe", asking(m.name)), func(pod *corev1.Pod) bool { return sidecar(pod, m.name) != nil })
-}
-
 // metric is nil if a line of the replica's metrics has all of texts.
 func metric(r ground.Replica, texts ...string) error {
 	_, metrics, err := asked(r, "/metrics")
 	if err != nil {
 		return err
 	}
-lines:
 	for line := range strings.Lines(metrics) {
-		for _, text := range texts {
-			if !strings.Contains(line, text) {
-				continue lines
-			}
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			return nil
 		}
-		return nil
 	}
 	return fmt.Errorf("no metric of %s has all of %q", r.Name, texts)
 }

@@ -73,14 +73,11 @@ func TestATenantDoesNotTakeAHandsLabelByTakingTheHandAway(t *testing.T) {
 			fmt.Sprintf(`[{"op":"replace","path":"/metadata/managedFields/%d/fieldsV1","value":{"f:metadata":{"f:labels":{".":{}}}}}]`, i))
 	}
 	for _, patch := range patches {
-		if _, err := tenant.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); !apierrors.IsForbidden(err) {
-			t.Errorf("%s: %v, want it refused", patch, err)
-		}
+		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+		wantNoError(t, forbiddenWith(err), patch)
 	}
 	// Tools come and go all the same, and the oldest hands become one.
 	twelveTools(t, tenant, n)
 	time.Sleep(12 * time.Second) // Pillion takes a label off after ten seconds
-	if err := n.hasInjection(t, "enforced"); err != nil {
-		t.Error(err)
-	}
+	wantNoError(t, n.hasInjection(t, "enforced"))
 }

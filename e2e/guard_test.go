@@ -34,10 +34,7 @@ func TestABadTemplateIsRefusedAtKubectlApplyWithLintsOwnWords(t *testing.T) {
 	}
 	want, _, _ := strings.Cut(lint[i:], " [compile]")
 	for _, args := range [][]string{{"apply", "-f", "-"}, {"apply", "--dry-run=server", "-f", "-"}, {"apply", "--server-side", "-f", "-"}} {
-		_, stderr, err := run(t, m.yaml(), "kubectl", args...)
-		if err == nil || !strings.Contains(stderr, want) || !strings.Contains(stderr, "(TemplateInvalid)") {
-			t.Errorf("kubectl %s: %v\n%s\nwant it to say %s", strings.Join(args, " "), err, stderr, want)
-		}
+		wantNoError(t, refusedWith(attempt(t, m.yaml(), "kubectl", args...), want, "(TemplateInvalid)"))
 	}
 }
 

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
@@ -18,11 +17,8 @@ func uninstalled(ctx context.Context) error {
 // reinstalledAtTheEnd brings the release back when the test ends.
 func reinstalledAtTheEnd(t *testing.T) {
 	t.Helper()
-	t.Cleanup(func() {
-		ctx := context.Background()
-		if err := errors.Join(uninstalled(ctx), ground.Install(ctx, shared, checkout, installed...)); err != nil {
-			t.Error(err)
-		}
+	atTheEnd(t, func(ctx context.Context) error {
+		return errors.Join(uninstalled(ctx), ground.Install(ctx, shared, checkout, installed...))
 	})
 }
 
@@ -41,10 +37,8 @@ func instead(t *testing.T, args ...string) {
 func TestASecondReleaseIsRefused(t *testing.T) {
 	t.Parallel()
 	home := newNamespace(t, nil, nil).name
-	_, stderr, err := run(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "webhook.name=second", "--set", "fullnameOverride=second")
-	if err == nil || !strings.Contains(stderr, "invalid ownership metadata") {
-		t.Errorf("a second release: %v\n%s", err, stderr)
-	}
+	err := attempt(t, "", "helm", "install", "second", checkout.Chart(), "-n", home, "--set", "webhook.name=second", "--set", "fullnameOverride=second")
+	wantNoError(t, refusedWith(err, "invalid ownership metadata"))
 	if out := must(t, "", "kubectl", "get", "all,configmaps", "-n", home, "-l", "app.kubernetes.io/name=pillion", "-o", "name"); out != "" {
 		t.Errorf("it leaves\n%s", out)
 	}

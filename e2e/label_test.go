@@ -67,46 +67,30 @@ func TestATenantWhoTakesTheLabelOffDoesNotGetPastARequiredTemplate(t *testing.T)
 	tenant := asTenant(t, n)
 	namespaces := tenant.CoreV1().Namespaces()
 	merge := func(patch string, subresources ...string) error {
-		_, err := namespaces.Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...)
-		return err
+		return errorOf(namespaces.Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, subresources...))
 	}
-	read := func(change func(labels map[string]string)) *corev1.Namespace {
-		object, err := namespaces.Get(t.Context(), n.name, metav1.GetOptions{})
-		expectNoError(t, err)
+	bare := func() *corev1.Namespace {
+		object := n.object(t)
 		object.ResourceVersion = ""
-		change(object.Labels)
+		delete(object.Labels, requiredLabel)
 		return object
 	}
-	takeOff := func(labels map[string]string) { delete(labels, requiredLabel) }
 	for way, strip := range map[string]func() error{
-		"a patch":           func() error { return merge(`{"metadata":{"labels":{"` + requiredLabel + `":null}}}`) },
-		"another value":     func() error { return merge(`{"metadata":{"labels":{"` + requiredLabel + `":"false"}}}`) },
-		"a patch of status": func() error { return merge(`{"metadata":{"labels":{"`+requiredLabel+`":null}}}`, "status") },
-		"an update": func() error {
-			_, err := namespaces.Update(t.Context(), read(takeOff), metav1.UpdateOptions{})
-			return err
-		},
-		"an update of status": func() error {
-			_, err := namespaces.UpdateStatus(t.Context(), read(takeOff), metav1.UpdateOptions{})
-			return err
-		},
-		"finalize": func() error {
-			_, err := namespaces.Finalize(t.Context(), read(takeOff), metav1.UpdateOptions{})
-			return err
-		},
+		"a patch":             func() error { return merge(`{"metadata":{"labels":{"` + requiredLabel + `":null}}}`) },
+		"another value":       func() error { return merge(`{"metadata":{"labels":{"` + requiredLabel + `":"false"}}}`) },
+		"a patch of status":   func() error { return merge(`{"metadata":{"labels":{"`+requiredLabel+`":null}}}`, "status") },
+		"an update":           func() error { return errorOf(namespaces.Update(t.Context(), bare(), metav1.UpdateOptions{})) },
+		"an update of status": func() error { return errorOf(namespaces.UpdateStatus(t.Context(), bare(), metav1.UpdateOptions{})) },
+		"finalize":            func() error { return errorOf(namespaces.Finalize(t.Context(), bare(), metav1.UpdateOptions{})) },
 		"a JSON patch": func() error {
-			_, err := namespaces.Patch(t.Context(), n.name, types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/labels/pillion.dev~1required"}]`), metav1.PatchOptions{})
-			return err
+			const patch = `[{"op":"remove","path":"/metadata/labels/pillion.dev~1required"}]`
+			return errorOf(namespaces.Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}))
 		},
 	} {
-		if err := strip(); err != nil {
-			t.Errorf("%s: %v; this shows nothing", way, err)
-		}
+		wantNoError(t, strip(), way, "shows nothing:")
 		evil := fmt.Sprintf(`{"spec":{"initContainers":[{"name":%q,"image":"evil:1"}]}}`, m.name)
 		_, err := tenant.CoreV1().Pods(n.name).Patch(t.Context(), "web", types.StrategicMergePatchType, []byte(evil), metav1.PatchOptions{})
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "RequiredMissing") {
-			t.Errorf("after %s the image of the required sidecar: %v, want it refused; the labels are %v", way, err, n.labels(t))
-		}
+		wantNoError(t, forbiddenWith(err, "RequiredMissing"), "after", way, "with the labels", n.labels(t))
 	}
 }
 
@@ -116,29 +100,19 @@ func TestAStolenTokenCanChangeNothingOfANamespaceButPillionsLabel(t *testing.T) 
 	n := newNamespace(t, map[string]string{"a": "b"}, map[string]string{"team": "web", "pod-security.kubernetes.io/enforce": "baseline"})
 	thief := asUser(t, system(ground.Namespace, "pillion"), "system:serviceaccounts")
 	try := func(c kubernetes.Interface, patch string) error {
-		_, err := c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
+		return errorOf(c.CoreV1().Namespaces().Patch(t.Context(), n.name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{DryRun: dryRun.DryRun}))
 	}
 	eventually(t, soon, func() error { // API servers take up a new policy after a moment
-		err := try(thief, `[{"op":"add","path":"/metadata/labels/first","value":"y"}]`)
-		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-			return fmt.Errorf("a label: %v, want it refused by the policy", err)
-		}
-		return nil
+		return refusedByPolicy(try(thief, `[{"op":"add","path":"/metadata/labels/first","value":"y"}]`))
 	})
 	for what, patch := range thefts(t, "namespaces") {
-		if err := try(client, patch); err != nil {
-			t.Errorf("an admin: %s: %v; this patch shows nothing", what, err)
-		}
-		if err := try(thief, patch); !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-			t.Errorf("%s: %v, want it refused by the policy", what, err)
-		}
+		wantNoError(t, try(client, patch), "an admin, so that this patch shows nothing:", what)
+		wantNoError(t, refusedByPolicy(try(thief, patch)), what)
 	}
 	for what, labels := range map[string]string{"put on": `{"` + requiredLabel + `":"true"}`, "taken off": `{}`} {
-		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, types.ApplyPatchType, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":`+labels+`}}`), metav1.PatchOptions{FieldManager: "pillion.dev"})
-		if err != nil {
-			t.Errorf("the label is %s: %v, want it allowed", what, err)
-		}
+		object := `{"apiVersion":"v1","kind":"Namespace","metadata":{"labels":` + labels + `}}`
+		_, err := thief.CoreV1().Namespaces().Patch(t.Context(), n.name, types.ApplyPatchType, []byte(object), metav1.PatchOptions{FieldManager: "pillion.dev"})
+		wantNoError(t, err, "the label is", what)
 	}
 }
 
@@ -247,9 +221,7 @@ func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T
 	n.mustPatch(t, asksLess)
 	eventually(t, soon, func() error { return n.hasInjection(t, "") }) // and as long as this takes the others stay
 	for n, want := range map[*namespace]string{byHand: "enforced", pinned: "enabled"} {
-		if err := n.hasInjection(t, want); err != nil {
-			t.Errorf("set by hand: %v", err)
-		}
+		wantNoError(t, n.hasInjection(t, want), "set by hand:")
 	}
 }
 
@@ -293,10 +265,7 @@ func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 	}
 	// The right, for one namespace.
 	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-injection", "--group=system:authenticated")
-	eventually(t, soon, func() error {
-		_, err := strict.patch(t, tenants[strict], setInjection("disabled"))
-		return err
-	})
+	eventually(t, soon, func() error { return errorOf(strict.patch(t, tenants[strict], setInjection("disabled"))) })
 	if _, err := quiet.patch(t, tenants[quiet], setInjection("disabled")); !apierrors.IsForbidden(err) {
 		t.Errorf("with the right in another namespace: %v", err)
 	}
@@ -359,9 +328,7 @@ func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testin
 	does(t, "kubectl label namespace "+unlabelled.name+" pillion.dev/injection=enabled")
 	for _, name := range []string{"kube-system", ground.Namespace} {
 		n := &namespace{name: name, client: client}
-		if _, err := n.preview(t, newPod("system", nil)); err != nil {
-			t.Errorf("in %s, without Pillion: %v", name, err)
-		}
+		wantNoError(t, errorOf(n.preview(t, newPod("system", nil))), "in", name, ", without Pillion:")
 	}
 
 	scale(t, 1)

@@ -36,9 +36,7 @@ func newLargeNamespaces(t *testing.T, n int, template string) (names []string) {
 	t.Cleanup(func() {
 		many(8, func(worker int) {
 			for i := worker; i < n; i += 8 {
-				if err := client.CoreV1().Namespaces().Delete(context.Background(), names[i], metav1.DeleteOptions{}); err != nil {
-					t.Errorf("removing namespace %s: %v", names[i], err)
-				}
+				wantNoError(t, client.CoreV1().Namespaces().Delete(context.Background(), names[i], metav1.DeleteOptions{}), "removing namespace", names[i])
 			}
 		})
 	})
@@ -48,9 +46,7 @@ func newLargeNamespaces(t *testing.T, n int, template string) (names []string) {
 				Name: names[i], Annotations: asking(template), Labels: labels,
 				ManagedFields: []metav1.ManagedFieldsEntry{{}}, // they would take as much again
 			}}
-			if _, err := client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-				t.Errorf("making namespace %s: %v", names[i], err)
-			}
+			wantNoError(t, errorOf(client.CoreV1().Namespaces().Create(t.Context(), object, metav1.CreateOptions{})), "making namespace", names[i])
 		}
 	})
 	return names
@@ -77,9 +73,9 @@ func TestLargeNamespacesTakeTheProcessNotPastItsMemory(t *testing.T) {
 	began := time.Now()
 	names := newLargeNamespaces(t, count, "fluent-bit")
 	last := &namespace{name: names[count-1], client: client}
-	eventually(t, 5*soon, func() error { // the controller manager takes long for so many large namespaces
-		_, err := client.CoreV1().ServiceAccounts(last.name).Get(t.Context(), "default", metav1.GetOptions{})
-		return err
+	// The controller manager takes long for so many large namespaces.
+	eventually(t, 5*soon, func() error {
+		return errorOf(client.CoreV1().ServiceAccounts(last.name).Get(t.Context(), "default", metav1.GetOptions{}))
 	})
 	injects(t, last, "fluent-bit")
 	time.Sleep(settling) // the garbage of it all

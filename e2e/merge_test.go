@@ -78,11 +78,16 @@ func TestUninjectGivesBackWhatTheAPIServerWouldHaveMadeWithoutPillion(t *testing
 	}
 }
 
-// remove deletes objects of the whole cluster after a test.
+// remove deletes objects of the whole cluster, also after a test.
 func remove(t *testing.T, objects ...string) {
-	if _, err := ground.Run(context.Background(), shared, "kubectl", append([]string{"delete"}, objects...)...); err != nil {
-		t.Error(err)
-	}
+	t.Helper()
+	wantNoError(t, errorOf(ground.Run(context.Background(), shared, "kubectl", append([]string{"delete"}, objects...)...)))
+}
+
+// removedAtTheEnd is remove when the test ends.
+func removedAtTheEnd(t *testing.T, objects ...string) {
+	t.Helper()
+	t.Cleanup(func() { remove(t, objects...) })
 }
 
 func withKind(pod *corev1.Pod) *corev1.Pod {

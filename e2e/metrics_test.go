@@ -42,9 +42,7 @@ func TestEveryAlertFiresWhereItShouldAndNotWhereItShouldNot(t *testing.T) {
 	t.Parallel()
 	file, tests := filepath.Join(checkout.Chart(), "files", "alerts.yaml"), checkout.Path("e2e", "testdata", "alerts_test.yaml")
 	for _, args := range [][]string{{"check", "rules", "--lint=all", "--lint-fatal", file}, {"test", "rules", tests}} {
-		if _, err := promtool(t, "", args...); err != nil {
-			t.Error(err)
-		}
+		wantNoError(t, errorOf(promtool(t, "", args...)))
 	}
 	var rules monitoringv1.PrometheusRuleSpec
 	read(t, file, &rules)
@@ -104,16 +102,12 @@ func TestTheDashboardTellsWhatIsBrokenFromWhatIsUnknown(t *testing.T) {
 			titles = append(titles, "expr: "+title+",", fmt.Sprintf("expr: %q,", variables.Replace(q.Expr)))
 		}
 	}
-	if _, err := promtool(t, "", "check", "rules", inFile(t, "rules.yaml", rules+"]}]")); err != nil {
-		t.Error(err)
-	}
+	wantNoError(t, errorOf(promtool(t, "", "check", "rules", inFile(t, "rules.yaml", rules+"]}]"))))
 	titles = append(titles, "expr: 'The analysis of docs/how-to/canary.md',", fmt.Sprintf("expr: %q,", analysisQuery(t, "t", "t-next")))
 	tests, err := os.ReadFile(checkout.Path("e2e", "testdata", "dashboard_test.yaml"))
 	expectNoError(t, err)
 	file := inFile(t, "dashboard.yaml", strings.NewReplacer(titles...).Replace(string(tests)))
-	if _, err := promtool(t, "", "test", "rules", file); err != nil {
-		t.Error(err)
-	}
+	wantNoError(t, errorOf(promtool(t, "", "test", "rules", file)))
 }
 
 // analysisQuery returns the query of the AnalysisTemplate in docs/how-to/canary.md.

@@ -135,9 +135,7 @@ func TestOnANodeThePodsOfWorkloadsRunWithTheirSidecarAndJobsEnd(t *testing.T) {
 			if got := containerNames(&pod); got != "fluent-bit app" {
 				t.Errorf("the pod has the containers %s, want fluent-bit app", got)
 			}
-			if err := c.want(&pod); err != nil {
-				t.Error(err)
-			}
+			wantNoError(t, c.want(&pod))
 			if s := statusOf(&pod, "fluent-bit"); s.RestartCount != 0 {
 				t.Errorf("the sidecar was restarted %d times", s.RestartCount)
 			}

@@ -58,11 +58,9 @@ func makeNamespace(t *testing.T, c kubernetes.Interface, object metav1.ObjectMet
 		object.GenerateName = "e2e-fresh-"
 	}
 	made, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: object}, options)
-	if err == nil && len(options.DryRun) == 0 {
-		t.Cleanup(func() {
-			if err := client.CoreV1().Namespaces().Delete(context.Background(), made.Name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
+	if err == nil {
+		atTheEnd(t, func(ctx context.Context) error {
+			return client.CoreV1().Namespaces().Delete(ctx, made.Name, metav1.DeleteOptions{})
 		})
 	}
 	return made, err
@@ -128,19 +126,14 @@ func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
 	asks := asking("fluent-bit")
 	for _, manager := range []string{"pillion.dev", "x", "ancient-changes"} {
 		_, err := makeNamespace(t, maker, metav1.ObjectMeta{Annotations: asks, Labels: map[string]string{injectionLabel: "enabled"}}, metav1.CreateOptions{FieldManager: manager})
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("created with the label, as the field manager %s: %v, want it refused", manager, err)
-		}
+		wantNoError(t, forbiddenWith(err), "created with the label, as the field manager", manager)
 		name := unique("e2e")
 		_, err = maker.CoreV1().Namespaces().Patch(t.Context(), name, types.ApplyPatchType,
 			[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+name+`","labels":{"`+injectionLabel+`":"enabled"},"annotations":{"pillion.dev/inject":"fluent-bit"}}}`), metav1.PatchOptions{FieldManager: manager})
-		if !apierrors.IsForbidden(err) {
-			t.Errorf("created with the label by an apply, as the field manager %s: %v, want it refused", manager, err)
-		}
+		wantNoError(t, forbiddenWith(err), "created with the label by an apply, as the field manager", manager)
 	}
-	if _, err := makeNamespace(t, maker, metav1.ObjectMeta{Annotations: asks}, metav1.CreateOptions{FieldManager: "pillion.dev"}); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "another --field-manager") {
-		t.Errorf("created as the field manager pillion.dev: %v, want it refused", err)
-	}
+	_, err := makeNamespace(t, maker, metav1.ObjectMeta{Annotations: asks}, metav1.CreateOptions{FieldManager: "pillion.dev"})
+	wantNoError(t, forbiddenWith(err, "another --field-manager"))
 	var forgeries map[string]forgery
 	fromYAML(t, "testdata/forgeries.yaml", &forgeries)
 	// Before Pillion's own write, and after it.
@@ -161,9 +154,7 @@ func TestATenantCannotKeepItsNamespaceFromBeingEnforced(t *testing.T) {
 	// What a tenant may do takes from Pillion, and gives nobody anything.
 	tenant, reset := asTenant(t, old), newNamespace(t, nil, nil)
 	must(t, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "kubectl", "patch", "namespace", reset.name, "--type=json", "--patch-file=/dev/stdin")
-	if _, err := tenant.CoreV1().Namespaces().Patch(t.Context(), old.name, types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{}); err != nil {
-		t.Errorf("the managed fields are reset: %v", err)
-	}
+	wantNoError(t, errorOf(tenant.CoreV1().Namespaces().Patch(t.Context(), old.name, types.JSONPatchType, []byte(`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`), metav1.PatchOptions{})), "the managed fields are reset:")
 	twelveTools(t, tenant, old)
 	fresh.mustPatch(t, asksNow)
 	reset.mustPatch(t, asksNow)
@@ -181,9 +172,7 @@ func TestALabelThatSomebodyWroteInPillionsNameIsToldAndTheRemedyFreesIt(t *testi
 	n := &namespace{name: made.Name, client: client, warnings: &warnings{}}
 	n.waitEvent(t, "Namespace", "LabelNotWritten", "kubectl label namespace "+n.name+" pillion.dev/injection-")
 	for _, texts := range [][]string{{"pillion_namespace_label_writes_total", `label="pillion.dev/injection"`, `outcome="conflict"`}, {`pillion_namespaces_failing_label{label="pillion.dev/injection"} 1`}} {
-		if err := metric(shared.Replicas(ground.Namespace)[0], texts...); err != nil {
-			t.Error(err)
-		}
+		wantNoError(t, metric(shared.Replicas(ground.Namespace)[0], texts...))
 	}
 	_, found := checking(t).find("labels", n.name)
 	if len(found) != 1 || !strings.Contains(found[0].Message, "Pillion's name") {
@@ -251,9 +240,7 @@ func TestATenantLocksNobodyOutByFieldManagers(t *testing.T) {
 		t.Fatalf("the namespace has %d field managers", managers)
 	}
 	for manager, as := range map[string]kubernetes.Interface{"tool-0": tenant, "another-tool": tenant, "admin": client} {
-		if err := write(as, manager, "2"); err != nil {
-			t.Errorf("%s: %v", manager, err)
-		}
+		wantNoError(t, write(as, manager, "2"), manager)
 	}
 	n.mustPatch(t, asksNow)
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })

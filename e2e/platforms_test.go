@@ -80,13 +80,8 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 			kind := object.GroupVersionKind()
 			if kind.Group != v1alpha1.Group { // templates have the compiler
 				typed, err := chartTypes.New(kind)
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-					continue
-				}
-				if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
-					t.Errorf("%s: %s %s: %v", name, kind.Kind, object.GetName(), err)
-				}
+				expectNoError(t, err)
+				wantNoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true), name, kind.Kind, object.GetName())
 			}
 			if kind.Group == monitoringv1.SchemeGroupVersion.Group || kind.Kind == "Namespace" {
 				continue
@@ -95,9 +90,7 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 			expectNoError(t, err)
 			fmt.Fprintf(&served, "---\n%s", text)
 		}
-		if _, stderr, err := run(t, served.String(), "kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=try", "--dry-run=server", "--validate=strict", "-f", "-"); err != nil {
-			t.Errorf("%s: %v: %s", name, err, stderr)
-		}
+		wantNoError(t, attempt(t, served.String(), "kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=try", "--dry-run=server", "--validate=strict", "-f", "-"), name)
 	}
 }
 
@@ -122,10 +115,8 @@ func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
 	}
 	helm := func(args ...string) {
 		t.Helper()
-		if _, stderr, err := run(t, "", "helm", upgradeOf(args...)...); err != nil { // Helm 4 applies on the server's side
-			if !strings.Contains(stderr, `conflicts with "admissionsenforcer"`) {
-				t.Fatalf("%v\n%s", err, stderr)
-			}
+		if err := attempt(t, "", "helm", upgradeOf(args...)...); err != nil { // Helm 4 applies on the server's side
+			expectNoError(t, refusedWith(err, `conflicts with "admissionsenforcer"`))
 			must(t, "", "helm", upgradeOf(append(args, "--force-conflicts")...)...)
 		}
 	}
@@ -141,9 +132,7 @@ func TestAnotherFieldManagerMayAddToTheSelectors(t *testing.T) {
 	}
 	file := inFile(t, "manifests.yaml", must(t, "", "helm", "get", "manifest", ground.Release, "-n", ground.Namespace))
 	apply := []string{"apply", "--server-side", "--field-manager=gitops", "--dry-run=server", "-f", file}
-	if _, stderr, err := run(t, "", "kubectl", apply...); err == nil || !strings.Contains(stderr, "admissionsenforcer") || !strings.Contains(stderr, "namespaceSelector") {
-		t.Errorf("server-side apply beside the other manager: %v, want a conflict at namespaceSelector\n%s", err, stderr)
-	}
+	wantNoError(t, refusedWith(attempt(t, "", "kubectl", apply...), "admissionsenforcer", "namespaceSelector"))
 	must(t, "", "kubectl", append(apply, "--force-conflicts")...)
 	helm(append(slices.Clone(installed), "--set", "webhook.timeoutSeconds=9")...)
 	if c := webhookConfiguration(t); *c.Webhooks[1].TimeoutSeconds != 9 || len(c.Webhooks[1].ClientConfig.CABundle) == 0 {

@@ -49,11 +49,7 @@ func TestNothingIsProvenWhileTheAPIServerDoesNotCallPillion(t *testing.T) {
 		return err
 	}
 	expectNoError(t, update(t.Context(), deaf))
-	t.Cleanup(func() {
-		if err := update(context.Background(), before); err != nil {
-			t.Error(err)
-		}
-	})
+	atTheEnd(t, func(ctx context.Context) error { return update(ctx, before) })
 	kill(t)
 	scale(t, 1)
 	eventually(t, soon, func() error {

@@ -139,8 +139,7 @@ func (g *certsGround) usesRelease(t *testing.T, cli, template string) {
 	n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: unique("shop"), Annotations: asking(template)}}
 	create(t, g.client.CoreV1().Namespaces(), n)
 	eventually(t, soon, func() error {
-		_, err := g.client.CoreV1().ServiceAccounts(n.Name).Get(t.Context(), "default", metav1.GetOptions{})
-		return err
+		return errorOf(g.client.CoreV1().ServiceAccounts(n.Name).Get(t.Context(), "default", metav1.GetOptions{}))
 	})
 	g.run(t, "kubectl", "-n", n.Name, "run", "web", "--image=nginx")
 	explain := exec.CommandContext(t.Context(), cli, "explain", "-n", n.Name, "pod/web")

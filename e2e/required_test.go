@@ -3,12 +3,10 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -58,21 +56,15 @@ func TestPodsCannotOptOutOfARequiredTemplate(t *testing.T) {
 		}
 	}
 	set := newPod("set", map[string]string{m.name + ".pillion.dev/log-level": "debug"})
-	if _, err := n.create(t, set); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may be set by nobody") {
-		t.Errorf("a parameter of a required template that a pod sets: %v", err)
-	}
-	if _, stderr, err := run(t, "", "kubectl", "delete", "sidecartemplate", m.name); err == nil || !strings.Contains(stderr, "it is required") {
-		t.Errorf("its deletion: %v\n%s", err, stderr)
-	}
+	wantNoError(t, forbiddenWith(errorOf(n.create(t, set)), "may be set by nobody"))
+	wantNoError(t, refusedWith(attempt(t, "", "kubectl", "delete", "sidecartemplate", m.name), "it is required"))
 }
 
 // firstPod creates a pod in a namespace that was made just now. It has a service account of its own, so that it waits
 // for no controller.
 func firstPod(t *testing.T, c kubernetes.Interface, namespace string) (*corev1.Pod, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "own"}}
-	if _, err := c.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-		t.Error(err)
-	}
+	wantNoError(t, errorOf(c.CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{})))
 	pod := newPod("web", nil)
 	pod.Spec.ServiceAccountName = account.Name
 	return c.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{})

@@ -43,10 +43,7 @@ spec:
 `
 	printed := must(t, "", "pillion", "policy", name, "--library=fluent-bit", "--templates", inFile(t, "mesh.yaml", manifest))
 	must(t, printed, "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() {
-		remove(t, "validatingadmissionpolicy/required-"+name+".pillion.dev")
-		remove(t, "validatingadmissionpolicybinding/required-"+name+".pillion.dev")
-	})
+	removedAtTheEnd(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+name+".pillion.dev")
 	eventually(t, soon, func() error {
 		var policy admissionregistrationv1.ValidatingAdmissionPolicy
 		if err := json.Unmarshal([]byte(must(t, "", "kubectl", "get", "validatingadmissionpolicy", "required-"+name+".pillion.dev", "-o", "json")), &policy); err != nil {
@@ -84,9 +81,7 @@ func policyFinding(t *testing.T, template, result, says string) (remedy string) 
 func TestCheckFindsAPolicyThatIsNotAsItsTemplateAndItsRemedyMendsIt(t *testing.T) {
 	m, _ := newRequired(t, nil)
 	policy := "required-" + m.name + ".pillion.dev"
-	t.Cleanup(func() {
-		remove(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", policy, "--ignore-not-found")
-	})
+	removedAtTheEnd(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", policy, "--ignore-not-found")
 	patch := func(kind, name, patch string) {
 		must(t, "", "kubectl", "patch", kind, name, "--type=json", "-p", patch)
 	}
@@ -129,35 +124,25 @@ type floored struct {
 
 func newFloored(t *testing.T, policy bool) floored {
 	t.Helper()
-	team := unique("team")
-	m := requiredFor(team, sidecarSpec)
-	f := floored{manifest: m, team: team}
-	m.apply(t)
-	waitRequired(t, map[string]string{"team": f.team})
-	f.n = newNamespace(t, nil, map[string]string{"team": f.team})
-	eventually(t, soon, func() error { return f.n.hasInjection(t, "enforced") })
-	injects(t, f.n, m.name)
-	f.n.mustCreate(t, newPod("running", nil))
+	m, n := newRequired(t, nil)
+	f := floored{m, n.labels(t)["team"], n}
+	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
+	n.mustCreate(t, newPod("running", nil))
 	if !policy {
 		return f
 	}
 	must(t, must(t, "", "pillion", "policy", m.name, "--cluster"), "kubectl", "apply", "-f", "-")
-	t.Cleanup(func() {
-		remove(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+m.name+".pillion.dev", "--ignore-not-found")
-	})
+	removedAtTheEnd(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+m.name+".pillion.dev", "--ignore-not-found")
 	eventually(t, soon, func() error { // the policy is in force
-		_, err := f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.StrategicMergePatchType, f.evil(), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'required-"+m.name) {
-			return fmt.Errorf("another image: %v", err)
-		}
-		return nil
+		return refusedWith(errorOf(f.evil(t)), "ValidatingAdmissionPolicy 'required-"+m.name)
 	})
 	return f
 }
 
-// evil is a patch that changes the image of the sidecar.
-func (f floored) evil() []byte {
-	return []byte(`{"metadata":{"labels":{"changed":"too"}},"spec":{"initContainers":[{"name":"` + f.name + `","image":"evil.example.com/x:1"}]}}`)
+// evil changes the image of the sidecar by dry run.
+func (f floored) evil(t *testing.T) (*corev1.Pod, error) {
+	patch := `{"metadata":{"labels":{"changed":"too"}},"spec":{"initContainers":[{"name":"` + f.name + `","image":"evil.example.com/x:1"}]}}`
+	return f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{DryRun: dryRun.DryRun})
 }
 
 // answer says in short what became of a write of a pod.
@@ -183,9 +168,7 @@ func (f floored) answer(pod *corev1.Pod, err error) string {
 func (f floored) letsGo(t *testing.T) {
 	t.Helper()
 	for _, change := range []string{`{"metadata":{"labels":{"a":"b"}}}`, `{"metadata":{"finalizers":["example.com/wait"]}}`, `{"metadata":{"finalizers":null}}`} {
-		if _, err := f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.MergePatchType, []byte(change), metav1.PatchOptions{}); err != nil {
-			t.Errorf("%s: %v", change, err)
-		}
+		wantNoError(t, errorOf(f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.MergePatchType, []byte(change), metav1.PatchOptions{})), change)
 	}
 }
 
@@ -194,9 +177,7 @@ var tries = []struct {
 	what string
 	do   func(t *testing.T, f floored) string
 }{
-	{"a new pod in an enforced namespace", func(t *testing.T, f floored) string {
-		return f.answer(f.n.preview(t, newPod("new", nil)))
-	}},
+	{"a new pod in an enforced namespace", func(t *testing.T, f floored) string { return f.answer(f.n.preview(t, newPod("new", nil))) }},
 	{"a new pod in a new namespace", func(t *testing.T, f floored) string {
 		made, err := makeNamespace(t, client, metav1.ObjectMeta{Labels: map[string]string{"team": f.team, nameLabel: "kube-system"}}, metav1.CreateOptions{})
 		if err != nil {
@@ -204,9 +185,7 @@ var tries = []struct {
 		}
 		return f.answer(firstPod(t, client, made.Name))
 	}},
-	{"another image for a running sidecar", func(t *testing.T, f floored) string {
-		return f.answer(f.n.client.CoreV1().Pods(f.n.name).Patch(t.Context(), "running", types.StrategicMergePatchType, f.evil(), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}))
-	}},
+	{"another image for a running sidecar", func(t *testing.T, f floored) string { return f.answer(f.evil(t)) }},
 	{"`kubectl exec` into a running sidecar", func(t *testing.T, f floored) string { return f.entered(t, "exec", f.name) }},
 	{"`kubectl attach` to a running sidecar", func(t *testing.T, f floored) string { return f.entered(t, "attach", f.name) }},
 }
@@ -258,11 +237,8 @@ func statesOfPillion(t *testing.T, both [2]floored) []state {
 		}},
 		{"is not registered", func() {
 			must(t, "", "kubectl", "delete", "mutatingwebhookconfiguration,validatingwebhookconfiguration", configuration)
-			t.Cleanup(func() {
-				_, err := ground.Run(context.Background(), shared, "helm", "upgrade", ground.Release, checkout.Chart(), "-n", ground.Namespace, "--reset-then-reuse-values")
-				if err != nil {
-					t.Error(err)
-				}
+			atTheEnd(t, func(ctx context.Context) error {
+				return errorOf(ground.Run(ctx, shared, "helm", upgradeOf("--reset-then-reuse-values")...))
 			})
 			eventually(t, soon, func() error { // API servers know
 				pod, err := both[0].n.preview(t, newPod("free", nil))
@@ -274,10 +250,7 @@ func statesOfPillion(t *testing.T, both [2]floored) []state {
 		}, func() {
 			// The command of docs/concepts/required-policy.md against a policy that hurts.
 			must(t, "", "kubectl", "delete", "validatingadmissionpolicybinding", "required-"+both[1].name+".pillion.dev")
-			eventually(t, soon, func() error {
-				_, err := both[1].n.preview(t, newPod("free", nil))
-				return err
-			})
+			eventually(t, soon, func() error { return errorOf(both[1].n.preview(t, newPod("free", nil))) })
 		}},
 	}
 }

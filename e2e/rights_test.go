@@ -153,14 +153,11 @@ func TestAStolenTokenCanRunNoPodInTheProofNamespace(t *testing.T) {
 	create(t, admin, own)
 	t.Cleanup(func() {
 		now := int64(0)
-		if err := admin.Delete(context.Background(), own.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-			t.Error(err)
-		}
+		wantNoError(t, admin.Delete(context.Background(), own.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	})
 	for what, try := range map[string]func() error{
 		"a label": func() error {
-			_, err := thief.Patch(t.Context(), own.Name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
-			return err
+			return errorOf(thief.Patch(t.Context(), own.Name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}))
 		},
 		"a deletion":            func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{}) },
 		"a deletion by dry run": func() error { return thief.Delete(t.Context(), own.Name, metav1.DeleteOptions{DryRun: dry.DryRun}) },

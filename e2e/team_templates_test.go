@@ -46,23 +46,12 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	n, other := newNamespace(t, nil, nil), newNamespace(t, nil, nil)
 	user := "jane-" + n.name
 	must(t, "", "kubectl", "create", "rolebinding", "team", "-n", n.name, "--clusterrole=edit", "--user="+user)
-	as := func(input string, args ...string) (string, string, error) {
-		return run(t, input, "kubectl", append(args, "--as="+user)...)
+	as := func(input string, args ...string) error {
+		return attempt(t, input, "kubectl", append(args, "--as="+user)...)
 	}
-	apply := func(text string) {
-		t.Helper()
-		if _, stderr, err := as(text, "apply", "-n", n.name, "-f", "-"); err != nil {
-			t.Fatalf("%v\n%s", err, stderr)
-		}
-	}
-	eventually(t, soon, func() error { // roles are aggregated
-		_, stderr, err := as("", "get", "nsct", "-n", n.name)
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, stderr)
-		}
-		return nil
-	})
-	apply(ownTemplate("own", ""))
+	apply := func(text string) error { return as(text, "apply", "-n", n.name, "-f", "-") }
+	eventually(t, soon, func() error { return as("", "get", "nsct", "-n", n.name) }) // roles are aggregated
+	expectNoError(t, apply(ownTemplate("own", "")))
 	n.waitReady(t, "own", "Compiled")
 	if out := must(t, "", "kubectl", "get", "nsct", "-n", n.name); !strings.Contains(out, "True") {
 		t.Errorf("kubectl get nsct:\n%s", out)
@@ -71,14 +60,9 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 		t.Errorf("containers %s, want own", containerNames(pod))
 	}
 	// Pods that ask for nothing reach Pillion, because the namespace gets its label.
-	apply(ownTemplate("matching", "  match: {podSelector: {matchLabels: {mesh: 'on'}}}\n"))
+	expectNoError(t, apply(ownTemplate("matching", "  match: {podSelector: {matchLabels: {mesh: 'on'}}}\n")))
 	n.waitReady(t, "matching", "Compiled")
-	eventually(t, soon, func() error {
-		if label := must(t, "", "kubectl", "get", "namespace", n.name, "-o", "jsonpath={.metadata.labels.pillion\\.dev/injection}"); label != "enabled" {
-			return fmt.Errorf("the label is %q", label)
-		}
-		return nil
-	})
+	eventually(t, soon, func() error { return n.hasInjection(t, "enabled") })
 	matched := newPod("matched", nil)
 	matched.Labels = map[string]string{"mesh": "on"}
 	if pod := n.mustCreate(t, matched); sidecar(pod, "matching") == nil || sidecar(pod, "own") != nil {
@@ -86,13 +70,9 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	}
 	// The team has nothing else.
 	for _, args := range [][]string{{"get", "nsct", "-n", other.name}, {"delete", "sidecartemplate", "fluent-bit"}, {"annotate", "sidecartemplate", "fluent-bit", "a=b"}} {
-		if _, stderr, err := as("", args...); err == nil || !strings.Contains(stderr, "forbidden") {
-			t.Errorf("kubectl %s: %v %s", strings.Join(args, " "), err, stderr)
-		}
+		wantNoError(t, refusedWith(as("", args...), "forbidden"))
 	}
-	if _, stderr, err := as(ownTemplate("bad", "  required: true\n  match: {}\n"), "apply", "-n", n.name, "-f", "-"); err == nil || !strings.Contains(stderr, "required") {
-		t.Errorf("a required template: %v %s", err, stderr)
-	}
+	wantNoError(t, refusedWith(apply(ownTemplate("bad", "  required: true\n  match: {}\n")), "required"))
 }
 
 func TestANamespaceHasTwentyTemplatesOfItsOwnAtMost(t *testing.T) {
@@ -104,11 +84,7 @@ func TestANamespaceHasTwentyTemplatesOfItsOwnAtMost(t *testing.T) {
 	}
 	must(t, strings.Join(twenty, "---\n"), "kubectl", "apply", "-n", n.name, "-f", "-")
 	eventually(t, soon, func() error {
-		_, stderr, err := run(t, ownTemplate("one-too-many", ""), "kubectl", "create", "--dry-run=server", "-n", n.name, "-f", "-")
-		if err == nil || !strings.Contains(stderr, "20 templates") {
-			return fmt.Errorf("%v %s", err, stderr)
-		}
-		return nil
+		return refusedWith(attempt(t, ownTemplate("one-too-many", ""), "kubectl", "create", "--dry-run=server", "-n", n.name, "-f", "-"), "20 templates")
 	})
 }
 

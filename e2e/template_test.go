@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +23,11 @@ func TestATemplateAppliedWithKubectlIsServedSoon(t *testing.T) {
 	n.previews(t, inForce, newPod("web", asking(m.name)), func(pod *corev1.Pod) bool { return strings.HasSuffix(sidecar(pod, m.name).Image, ":2") })
 
 	must(t, "", "kubectl", "delete", "sidecartemplate", m.name)
-	eventually(t, inForce, func() error {
-		_, err := n.preview(t, newPod("web", asking(m.name)))
-		if err == nil || !strings.Contains(err.Error(), "UnknownTemplate") {
-			return fmt.Errorf("after its deletion a pod that asks for the template gets: %v", err)
-		}
-		return nil
-	})
+	eventually(t, inForce, func() error { return n.isUnknown(t, m.name) })
+}
+
+// isUnknown is nil if a pod of the namespace that asks for the template is refused, as there is none.
+func (n *namespace) isUnknown(t *testing.T, template string) error {
+	t.Helper()
+	return refusedWith(errorOf(n.preview(t, newPod("web", asking(template)))), "UnknownTemplate")
 }

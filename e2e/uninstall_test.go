@@ -21,22 +21,14 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	if c := load.counts(); c[refused] > 0 || c[injected] == 0 {
 		t.Errorf("pods while the release went: %s, want none refused", load)
 	}
-	if err := labels.left(t, false); err != nil {
-		t.Errorf("after the uninstall: %v", err)
-	}
-	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
-	if !apierrors.IsNotFound(err) {
-		t.Errorf("looking for the webhook configuration: %v, want that it is gone", err)
-	}
+	wantNoError(t, labels.left(t, false), "after the uninstall:")
+	isUnregistered(t)
 	left := must(t, "", "kubectl", "get", "mutatingwebhookconfigurations,validatingwebhookconfigurations,validatingadmissionpolicies,clusterroles,clusterrolebindings,roles,rolebindings,deployments,services,serviceaccounts,configmaps,poddisruptionbudgets",
 		"-A", "-l", "app.kubernetes.io/instance="+ground.Release, "-o", "name")
 	if left != "" {
 		t.Errorf("helm uninstall leaves\n%s", left)
 	}
-	eventually(t, soon, func() error {
-		_, err := strict.preview(t, newPod("free", nil))
-		return err
-	})
+	eventually(t, soon, func() error { return errorOf(strict.preview(t, newPod("free", nil))) })
 	if got := containerNames(strict.mustCreate(t, newPod("free", nil))); got != "app" {
 		t.Errorf("containers %s without Pillion", got)
 	}
@@ -45,6 +37,15 @@ func TestAfterUninstallNothingBlocksAPodAndAReinstallWorks(t *testing.T) {
 	install(t)
 	injects(t, strict, "fluent-bit")
 	eventually(t, soon, func() error { return proven("1") })
+}
+
+// isUnregistered fails the test unless API servers have no mutating webhook of Pillion.
+func isUnregistered(t *testing.T) {
+	t.Helper()
+	_, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(t.Context(), configuration, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("looking for the webhook configuration: %v, want that it is gone", err)
+	}
 }
 
 // labelled are namespaces with labels of each origin.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/charts"
@@ -58,8 +57,9 @@ func wantCalls(t *testing.T, n *namespace, pod *corev1.Pod, want int) *corev1.Po
 
 // asksFor are the annotations of a namespace that asks for templates of the library, with
 // all that they have to be told.
-func asksFor(names ...string) map[string]string {
-	annotations := maps.Clone(librarySettings)
+func asksFor(t *testing.T, names ...string) map[string]string {
+	t.Helper()
+	annotations := aboutLibrary(t).Settings
 	maps.Copy(annotations, asking(strings.Join(names, ",")))
 	return annotations
 }
@@ -80,7 +80,7 @@ func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 	for title, names := range cases {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			stored := wantCalls(t, newNamespace(t, asksFor(names...), open()), newPod("web", nil), 1)
+			stored := wantCalls(t, newNamespace(t, asksFor(t, names...), open()), newPod("web", nil), 1)
 			for _, c := range append(stored.Spec.InitContainers, stored.Spec.Containers...) {
 				if !mountsToken(c) {
 					t.Errorf("container %s does not mount the token, which the API server mounts into every container", c.Name)
@@ -93,19 +93,12 @@ func TestPillionIsCalledOncePerPodForEveryLibraryTemplate(t *testing.T) {
 // What follows from the pod alone is there at once.
 func TestPillionIsCalledOnceForFieldsThatTheAPIServerCompletes(t *testing.T) {
 	t.Parallel()
-	m := manifest{name: unique("side"), spec: `
-inject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:1', restartPolicy: Always}],
-	containers: [{name: NAME-app, image: x, ports: [{containerPort: 9000}], resources: {limits: {cpu: 100m, memory: 64Mi}}, livenessProbe: {httpGet: {port: 9000}},
-		env: [{name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}]}], hostNetwork: true, resources: {limits: {cpu: 2}},
-	tolerations: [{$patch: replace}, {key: example.com/spot, operator: Exists}], imagePullSecrets: [{name: registry}], serviceAccountName: robot, automountServiceAccountToken: true,
-	volumes: [{name: config, configMap: {name: config}}, {name: host, hostPath: {path: /run}}], topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}`}
+	m := manifest{name: unique("side"), spec: completedSpec}
 	m.apply(t)
 	probed, n := newNamespace(t, asking(m.name), open()), newNamespace(t, asking(m.name), open())
 	for _, n := range []*namespace{probed, n} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "robot"}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "robots"}}}
-		if _, err := client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
+		create(t, client.CoreV1().ServiceAccounts(n.name), account)
 	}
 	injects(t, probed, m.name)
 	stored := wantCalls(t, n, newPod("web", nil), 1)

@@ -218,18 +218,7 @@ func policies(t *testing.T, objects rendered) map[string]admissionregistrationv1
 // are equal templates.
 func TestLintChecksTheTemplatesThatTheChartRendersOfAFileOfValues(t *testing.T) {
 	t.Parallel()
-	values := inFile(t, "values.yaml", "library: ["+strings.Join(charts.Names(), ", ")+"]"+`
-global: {imageRegistry: registry.example.com, imagePullSecrets: [{name: pull}]}
-templateValues: {cluster: east}
-parameterDefaults:
-  fluent-bit: {memory: 96Mi, output: {host: logs}}
-  environment: {env: {A: b}}
-  own: {level: debug}
-templates:
-  own:
-    parameters: [{name: level, type: string, default: info}]
-    inject: {metadata: {labels: {level: "${params.level}", cluster: "${values.cluster}"}}}
-`)
+	values := inFile(t, "values.yaml", strings.Replace(lintValues, "LIBRARY", strings.Join(charts.Names(), ", "), 1))
 	rendered := must(t, "", "helm", "template", "x", checkout.Chart(), "-f", values, "--show-only", "templates/sidecartemplates.yaml")
 	installed := inFile(t, "installed.yaml", "cluster: east\nglobal: {imageRegistry: registry.example.com, imagePullSecrets: [pull]}\n")
 	hashes := regexp.MustCompile(`template (\S+): ok \(hash (\w+)\)`)

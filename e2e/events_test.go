@@ -44,25 +44,18 @@ func TestAWorkloadThatSelectsByPillionsLabelsIsRefused(t *testing.T) {
 	name := newTemplate(t)
 	n := newNamespace(t, asking(name), nil)
 	key := name + ".pillion.dev/hash"
-	for what, c := range map[string]struct{ selector, says string }{
-		"a hash":        {fmt.Sprintf(`matchLabels: {app: web, %s: "0123456789"}`, key), "spec.selector names " + key},
-		"injected":      {`matchLabels: {app: web, pillion.dev/injected: "true"}`, "spec.selector names pillion.dev/injected"},
-		"an expression": {fmt.Sprintf(`matchExpressions: [{key: %s, operator: Exists}]`, key), "spec.selector names " + key},
-		"labels only":   {"matchLabels: {app: web}", ""},
-	} {
-		_, stderr, err := run(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {selector: {%s}, template: {
-			metadata: {labels: {app: web, pillion.dev/injected: "true", %s: "0123456789"}}, spec: {containers: [{name: app, image: nginx}]}}}}`, c.selector, key), "kubectl", "-n", n.name, "create", "-f", "-")
-		if (err != nil) != (c.says != "") || !strings.Contains(stderr, c.says) {
-			t.Errorf("%s: %v\n%s", what, err, stderr)
-		}
+	var cases map[string]struct {
+		Names  string // what its selector names, nothing for a workload that is created
+		Object map[string]any
 	}
-	template := fmt.Sprintf(`template: {metadata: {labels: {app: other, %s: "0123456789"}}, spec: {containers: [{name: app, image: nginx}], restartPolicy: RESTART}}`, key)
-	for what, manifest := range map[string]string{
-		"a ReplicationController":         fmt.Sprintf(`{apiVersion: v1, kind: ReplicationController, metadata: {name: web}, spec: {selector: {app: other, %s: "0123456789"}, %s}}`, key, strings.Replace(template, "RESTART", "Always", 1)),
-		"one that takes its pods' labels": fmt.Sprintf(`{apiVersion: v1, kind: ReplicationController, metadata: {name: web}, spec: {%s}}`, strings.Replace(template, "RESTART", "Always", 1)),
-		"a Job with a selector":           fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: web}, spec: {manualSelector: true, selector: {matchLabels: {%s: "0123456789"}}, %s}}`, key, strings.Replace(template, "RESTART", "Never", 1)),
-	} {
-		wantNoError(t, refusedWith(attempt(t, manifest, "kubectl", "-n", n.name, "create", "-f", "-"), "spec.selector names "+key), what)
+	fromYAML(t, "testdata/selectors.yaml", &cases)
+	for what, c := range cases {
+		own := strings.NewReplacer("KEY", key)
+		err := attempt(t, own.Replace(asYAML(t, c.Object)), "kubectl", "-n", n.name, "create", "-f", "-")
+		if c.Names != "" {
+			err = refusedWith(err, "spec.selector names "+own.Replace(c.Names))
+		}
+		wantNoError(t, err, what)
 	}
 	n.waitPods(t, 1, "pillion.dev/injected=true,"+key+"!=0123456789")
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -86,50 +87,19 @@ func TestARunningSidecarStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	m, n := newRequiredBy(t, strictSpec, nil)
 	pod := n.mustCreate(t, newPod("web", nil))
-	spec := func(list string, container map[string]any) map[string]any {
-		return map[string]any{"spec": map[string]any{list: []any{container}}}
+	var cases []struct {
+		What, Says   string
+		Subresources []string
+		Patch        map[string]any
 	}
-	size := func(cpu string) map[string]any {
-		amounts := map[string]any{"cpu": cpu}
-		return spec("initContainers", map[string]any{"name": m.name, "resources": map[string]any{"limits": amounts, "requests": amounts}})
-	}
-	debug := func(name string, target any) map[string]any {
-		return spec("ephemeralContainers", map[string]any{"name": name, "image": "busybox:1", "targetContainerName": target})
-	}
-	for _, test := range []struct {
-		why, subresource string
-		patch            map[string]any
-		says             string
-	}{
-		{"metadata", "", map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}, "annotations": map[string]any{"a": "b"}}}, ""},
-		{"the record", "", map[string]any{"metadata": map[string]any{"annotations": map[string]any{statusAnnotation: nil}}}, ""},
-		{"the app's image", "", spec("containers", map[string]any{"name": "app", "image": "nginx:1.30"}), ""},
-		{"an accepted image", "", spec("initContainers", map[string]any{"name": m.name, "image": "mirror.example.com/x:1"}), ""},
-		{"another image", "", spec("initContainers", map[string]any{"name": m.name, "image": "evil:1"}),
-			`: the container NAME would have the image "evil:1"; must be "registry.example.com/NAME:1", as the template renders it, or an image that the template's spec.verify.images allows`},
-		{"another size", "resize", size("1m"),
-			`: the container NAME would have the resources {"limits":{"cpu":"1m","memory":"64Mi"},"requests":{"cpu":"1m","memory":"64Mi"}}; ` +
-				`must be {"limits":{"cpu":"200m","memory":"64Mi"}}, as the template renders it, or others with spec.verify.allow.resources of the template`},
-		{"an ephemeral container in the app", "ephemeralcontainers", debug("beside-app", "app"), ""},
-		{"an ephemeral container in no container", "ephemeralcontainers", debug("beside", nil), ""},
-		{"an ephemeral container in the sidecar", "ephemeralcontainers", debug("within", m.name),
-			": the ephemeral container within targets the container NAME; leave out targetContainerName, or target another container"},
-	} {
-		t.Run(test.why, func(t *testing.T) {
-			data, err := json.Marshal(test.patch)
+	fromYAML(t, "testdata/running-sidecar.yaml", &cases)
+	for _, c := range cases {
+		t.Run(c.What, func(t *testing.T) {
+			data, err := json.Marshal(c.Patch)
 			expectNoError(t, err)
-			var subresources []string
-			if test.subresource != "" {
-				subresources = []string{test.subresource}
-			}
-			_, err = n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, subresources...)
-			m.checkRefusal(t, err, test.says)
+			data = bytes.ReplaceAll(data, []byte("NAME"), []byte(m.name))
+			_, err = n.client.CoreV1().Pods(n.name).Patch(t.Context(), pod.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, c.Subresources...)
+			m.checkRefusal(t, err, c.Says)
 		})
 	}
 }
-
-// goodReview is the review of a pod that nothing asks about.
-const goodReview = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1",
-"kind":{"group":"","version":"v1","kind":"Pod"},"resource":{"group":"","version":"v1","resource":"pods"},
-"namespace":"default","operation":"CREATE","userInfo":{},
-"object":{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"a-"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}}}`

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -40,24 +41,14 @@ func TestABadTemplateIsRefusedAtKubectlApplyWithLintsOwnWords(t *testing.T) {
 
 func TestTheSchemaCatchesMistakesWithoutTheGuard(t *testing.T) {
 	t.Parallel()
-	for why, c := range map[string]struct{ spec, says string }{
-		"an unknown policy":              {"\nonError: Ignore" + sidecarSpec, "supported values"},
-		"an unknown system":              {"\nos: [Windows]" + sidecarSpec, `spec.os[0]: Unsupported value: "Windows": supported values: "linux", "windows"`},
-		"required without match":         {"\nrequired: true" + sidecarSpec, "required needs match"},
-		"verify without required":        {"\nverify: {images: [a]}" + sidecarSpec, "verify is only for required templates"},
-		"required and skipped":           {"\nrequired: true\nmatch: {}\nonError: Skip" + sidecarSpec, "cannot have onError: Skip"},
-		"a pattern for a number":         {"\nparameters: [{name: a, type: integer, pattern: x}]\ninject: {}", "pattern is only for the types string and image"},
-		"a parameter of no type":         {"\nparameters: [{name: a}]\ninject: {}", "spec.parameters[0].type"},
-		"a parameter in another case":    {"\nparameters: [{name: log-level, type: string}]\ninject: {}", "spec.parameters[0].name"},
-		"a name that is no DNS label":    {sidecarSpec, "must be a DNS label"},
-		"two parameters of the one name": {"\nparameters: [{name: a, type: string}, {name: a, type: string}]\ninject: {}", "Duplicate value"},
-	} {
-		m := manifest{name: unique("bad"), spec: c.spec}
-		if strings.Contains(why, "DNS label") {
-			m.name += ".dotted"
-		}
-		if _, stderr, err := run(t, m.yaml(), "kubectl", "apply", "--validate=strict", "-f", "-"); err == nil || !strings.Contains(stderr, c.says) || strings.Contains(stderr, "admission webhook") {
-			t.Errorf("%s: %v\n%s", why, err, stderr)
+	var cases map[string]struct{ Name, Spec, Says string }
+	fromYAML(t, "testdata/schema-mistakes.yaml", &cases)
+	for why, c := range cases {
+		m := manifest{name: cmp.Or(c.Name, unique("bad")), spec: "\n" + strings.Replace(c.Spec, "SIDECAR", sidecarSpec, 1)}
+		err := attempt(t, m.yaml(), "kubectl", "apply", "--validate=strict", "-f", "-")
+		wantNoError(t, refusedWith(err, c.Says), why)
+		if err != nil && strings.Contains(err.Error(), "admission webhook") {
+			t.Errorf("%s: the guard says it: %v", why, err)
 		}
 	}
 }

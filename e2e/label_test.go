@@ -3,11 +3,9 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -174,11 +172,8 @@ func TestPillionIsCalledForWhoAsksAndForNobodyElse(t *testing.T) {
 		if c.labels == nil && c.want > 0 && c.pod == nil {
 			eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })
 			eventually(t, soon, func() error { // the API server knows it: a pod in between may meet both entries
-				_, err := n.preview(t, newPod("refused", map[string]string{name + ".pillion.dev/log-level": "loud"}))
-				if err == nil || !strings.Contains(err.Error(), `"enforced.pillion.dev"`) {
-					return fmt.Errorf("a pod with a wrong parameter: %v, want it refused by the entry enforced.pillion.dev", err)
-				}
-				return nil
+				loud := newPod("refused", map[string]string{name + ".pillion.dev/log-level": "loud"})
+				return refusedWith(errorOf(n.preview(t, loud)), `"enforced.pillion.dev"`)
 			})
 		}
 		pod := wantCalls(t, n, newPod("web", c.pod), c.want)
@@ -228,47 +223,34 @@ func TestTheInjectionLabelComesWithTheAnnotationAndAHandIsRespected(t *testing.T
 // Whoever may write a namespace may ask by the annotation. The label takes a right of its own.
 func TestATenantCannotChangeTheInjectionLabel(t *testing.T) {
 	t.Parallel()
-	strict, asks, quiet := newNamespace(t, asking("fluent-bit"), enforced()), newNamespace(t, asking("fluent-bit"), open()), newNamespace(t, nil, nil)
-	tenants := map[*namespace]kubernetes.Interface{}
-	for _, n := range []*namespace{strict, asks, quiet} {
-		tenants[n] = asTenant(t, n)
+	in := map[string]*namespace{
+		"strict": newNamespace(t, asking("fluent-bit"), enforced()), "asks": newNamespace(t, asking("fluent-bit"), open()), "quiet": newNamespace(t, nil, nil),
 	}
-	for _, c := range []struct {
-		n              *namespace
-		what, patch    string
-		allowed, taken bool
-	}{
-		{strict, "enforced is taken off", setInjection(""), false, false},
-		{strict, "enforced becomes enabled", setInjection("enabled"), false, false},
-		{strict, "enforced becomes disabled", setInjection("disabled"), false, false},
-		{strict, "all labels go", `{"metadata":{"labels":null}}`, false, false},
-		{strict, "the annotation goes", asksLess, true, false},
-		{asks, "enabled becomes disabled", setInjection("disabled"), false, false},
-		{asks, "enabled becomes enforced", setInjection("enforced"), false, false},
-		{asks, "enabled is taken off, and comes back in the same write", setInjection(""), true, false},
-		{quiet, "disabled where nothing was", setInjection("disabled"), false, false},
-		{quiet, "enforced where nothing was", setInjection("enforced"), false, false},
-		{quiet, "enabled, by hand and not by Pillion", setInjection("enabled"), false, false},
-		{quiet, "the annotation, and enabled by hand", `{"metadata":{"annotations":{"pillion.dev/inject":"fluent-bit"},"labels":{"` + injectionLabel + `":"enabled"}}}`, false, false},
-		{quiet, "another label", `{"metadata":{"labels":{"team":"web"}}}`, true, false},
-		{quiet, "the annotation comes", asksNow, true, false},
-		{quiet, "a required label of another value", `{"metadata":{"labels":{"` + requiredLabel + `":"no"}}}`, false, false},
-	} {
-		before := c.n.labels(t)[injectionLabel]
-		_, err := c.n.patch(t, tenants[c.n], c.patch)
-		if allowed := err == nil; allowed != c.allowed || err != nil && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection")) {
-			t.Errorf("%s: %v, want it allowed: %t", c.what, err, c.allowed)
+	tenants := map[string]kubernetes.Interface{}
+	for of, n := range in {
+		tenants[of] = asTenant(t, n)
+	}
+	var cases []struct {
+		forgery
+		In, What string
+		Allowed  bool
+	}
+	fromYAML(t, "testdata/injection-label.yaml", &cases)
+	for _, c := range cases {
+		before := in[c.In].labels(t)[injectionLabel]
+		err := c.try(t, tenants[c.In], in[c.In].name)
+		if !c.Allowed {
+			err = forbiddenWith(err, "namespaces/injection")
 		}
-		if after := c.n.labels(t)[injectionLabel]; before != "" && after != before && !(before == "enabled" && after == "enforced") {
-			t.Errorf("%s: the label was %q and is %q", c.what, before, after)
+		wantNoError(t, err, c.What)
+		if after := in[c.In].labels(t)[injectionLabel]; before != "" && after != before && !(before == "enabled" && after == "enforced") {
+			t.Errorf("%s: the label was %q and is %q", c.What, before, after)
 		}
 	}
 	// The right, for one namespace.
-	must(t, "", "kubectl", "-n", strict.name, "create", "rolebinding", "injection", "--clusterrole=pillion-injection", "--group=system:authenticated")
-	eventually(t, soon, func() error { return errorOf(strict.patch(t, tenants[strict], setInjection("disabled"))) })
-	if _, err := quiet.patch(t, tenants[quiet], setInjection("disabled")); !apierrors.IsForbidden(err) {
-		t.Errorf("with the right in another namespace: %v", err)
-	}
+	must(t, "", "kubectl", "-n", in["strict"].name, "create", "rolebinding", "injection", "--clusterrole=pillion-injection", "--group=system:authenticated")
+	eventually(t, soon, func() error { return errorOf(in["strict"].patch(t, tenants["strict"], setInjection("disabled"))) })
+	wantNoError(t, forbiddenWith(errorOf(in["quiet"].patch(t, tenants["quiet"], setInjection("disabled")))), "with the right in another namespace:")
 }
 
 func TestATenantCannotTakeOverTheLabelThatPillionSet(t *testing.T) {
@@ -281,9 +263,7 @@ func TestATenantCannotTakeOverTheLabelThatPillionSet(t *testing.T) {
 		_, err := tenant.CoreV1().Namespaces().Patch(t.Context(), owned.name, types.ApplyPatchType,
 			[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+owned.name+`","labels":{"`+injectionLabel+`":"enforced"}}}`),
 			metav1.PatchOptions{FieldManager: "gitops", Force: &force})
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "namespaces/injection") {
-			t.Errorf("the value that is there, applied by somebody else (forced: %t): %v", force, err)
-		}
+		wantNoError(t, forbiddenWith(err, "namespaces/injection"), "the value that is there, applied by somebody else; forced:", force)
 	}
 	// A manifest without the label, as a GitOps tool replaces by it, opens no namespace: not even for
 	// a moment. The second time the label is nobody's.
@@ -312,16 +292,10 @@ func TestWithoutPillionPlainNamespacesGetTheirPodsAndEnforcedOnesDoNot(t *testin
 	backToOne(t)
 	kill(t)
 
-	pod, err := plain.create(t, newPod("open", nil))
-	if err != nil {
-		t.Errorf("in a plain namespace, without Pillion: %v", err)
-	} else if got := containerNames(pod); got != "app" {
+	if got := containerNames(plain.mustCreate(t, newPod("open", nil))); got != "app" {
 		t.Errorf("containers %s without Pillion", got)
 	}
-	_, err = strict.create(t, newPod("closed", nil))
-	if err == nil || !strings.Contains(err.Error(), "enforced.pillion.dev") {
-		t.Errorf("in an enforced namespace, without Pillion: %v, want an error that names the webhook", err)
-	}
+	wantNoError(t, refusedWith(errorOf(strict.create(t, newPod("closed", nil))), "enforced.pillion.dev"))
 	// While Pillion cannot write its label, a hand can.
 	unlabelled := newNamespace(t, asking("fluent-bit"), nil)
 	expectNoError(t, unlabelled.hasInjection(t, ""))

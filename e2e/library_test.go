@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,21 +103,23 @@ func newRestrictedPod(name string, annotations map[string]string) *corev1.Pod {
 	return pod
 }
 
-// privileged are the cases whose sidecars do not keep to the restricted standard, as
-// docs/reference/library.md says.
-var privileged = map[string]bool{
-	"istio-proxy/rewrites-probes":           true,
-	"istio-proxy/excluded-ports":            true,
-	"istio-proxy/istios-own-annotations":    true,
-	"istio-proxy/hooks-and-native-sidecars": true,
-	"istio-proxy/probes-of-other-sidecars":  true,
-	"istio-proxy/host-network":              true, // with the pod of this test it is not one of the host's network
-	"debug-toolbox/for-tcpdump":             true,
+// libraryFacts are those of testdata/library.yaml: settings with which every template is injected, and the cases
+// that do not keep to the restricted standard.
+type libraryFacts struct {
+	Settings   map[string]string
+	Privileged []string
+}
+
+func aboutLibrary(t *testing.T) (facts libraryFacts) {
+	t.Helper()
+	fromYAML(t, "testdata/library.yaml", &facts)
+	return facts
 }
 
 // It also keeps to the restricted Pod Security Standard where the library says so.
 func TestTheAPIServerAcceptsWhatTheLibraryMakesOfPods(t *testing.T) {
 	t.Parallel()
+	privileged := aboutLibrary(t).Privileged
 	for _, template := range charts.Names() {
 		t.Run(template, func(t *testing.T) {
 			t.Parallel()
@@ -128,12 +131,10 @@ func TestTheAPIServerAcceptsWhatTheLibraryMakesOfPods(t *testing.T) {
 					t.Errorf("%s: injected %t, want %t; status %q", c.name, got, c.injected, stored.Annotations[statusAnnotation])
 				}
 				_, err = newLibraryNamespace(t, c.annotations, restricted()).preview(t, c.restrictedPod())
-				switch refused := privileged[c.template+"/"+c.name]; {
-				case refused && (err == nil || !strings.Contains(err.Error(), "violates PodSecurity")):
-					t.Errorf("%s: error %v, want one of Pod Security", c.name, err)
-				case !refused && err != nil:
-					t.Errorf("%s, in a restricted namespace: %v", c.name, err)
+				if slices.Contains(privileged, c.template+"/"+c.name) {
+					err = refusedWith(err, "violates PodSecurity")
 				}
+				wantNoError(t, err, c.name, "in a restricted namespace:")
 			}
 		})
 	}
@@ -155,25 +156,4 @@ func (c libraryCase) restrictedPod() *corev1.Pod {
 		}
 	}
 	return pod
-}
-
-// librarySettings are annotations with which every template of the library is injected.
-var librarySettings = map[string]string{
-	"vault-agent.pillion.dev/role": "shop", "vault-agent.pillion.dev/secrets.db": "secret/data/shop/db",
-	"pgbouncer.pillion.dev/host":                "orders-db.databases.svc",
-	"pgbouncer.pillion.dev/secret-name":         "orders-db",
-	"otel-collector.pillion.dev/endpoint":       "https://otlp.example.com:4317",
-	"cloud-sql-proxy.pillion.dev/instances":     "example-project:europe-west1:orders",
-	"git-sync.pillion.dev/repository":           "https://git.example.com/shop/pages.git",
-	"oauth2-proxy.pillion.dev/login":            "github",
-	"oauth2-proxy.pillion.dev/client-id":        "shop",
-	"oauth2-proxy.pillion.dev/email-domains":    "example.com",
-	"tls-terminator.pillion.dev/secret-name":    "shop-tls",
-	"environment.pillion.dev/env.HTTPS_PROXY":   "http://proxy.example.com:3128",
-	"pod-defaults.pillion.dev/dns-ndots":        "2",
-	"istio-proxy.pillion.dev/init":              "false",
-	"istio-proxy.pillion.dev/cluster-id":        "blue",
-	"statsd-exporter.pillion.dev/statsd-port":   "8125",
-	"ca-bundle.pillion.dev/config-map":          "corporate-ca",
-	"debug-toolbox.pillion.dev/share-processes": "true",
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,24 +15,10 @@ import (
 func newNamespaceOfSlowTemplates(t *testing.T, count int, labels map[string]string) *namespace {
 	t.Helper()
 	n := newNamespace(t, nil, labels)
-	const ten = "[0,1,2,3,4,5,6,7,8,9]"
-	loop := fmt.Sprintf("%[1]s.map(a, %[1]s.map(b, %[1]s.map(c, [1,2,3].map(d, d + size(pod.spec.containers)).size()).size()).size()).size()", ten)
 	for i := range count {
-		must(t, fmt.Sprintf(`
-apiVersion: pillion.dev/v1alpha1
-kind: NamespacedSidecarTemplate
-metadata: {name: slow-%[1]d}
-spec:
-  match: {}
-  onError: Skip
-  variables:
-  - {name: a, expression: "%[2]s"}
-  - {name: b, expression: "%[2]s"}
-  - {name: c, expression: "%[2]s"}
-  inject: {metadata: {annotations: {"slow.example.com/%[1]d": "${string(variables.a + variables.b + variables.c)}"}}}`, i, loop), "kubectl", "apply", "-n", n.name, "-f", "-")
-	}
-	for i := range count {
-		n.waitReady(t, fmt.Sprint("slow-", i), "Compiled")
+		name := fmt.Sprint("slow-", i)
+		must(t, strings.NewReplacer("NAME", name, "TEN", "[0,1,2,3,4,5,6,7,8,9]").Replace(slowTemplate), "kubectl", "apply", "-n", n.name, "-f", "-")
+		n.waitReady(t, name, "Compiled")
 	}
 	return n
 }

@@ -151,7 +151,7 @@ func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
 	for _, name := range append(charts.Names(), strings.Join(charts.Names(), ",")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newNamespace(t, asksFor(name), restricted())
+			n := newNamespace(t, asksFor(t, name), restricted())
 			pod := newRestrictedPod("web", nil)
 			pod.Spec.Containers[0].Image = standInImage
 			wanted, err := n.preview(t, pod)

@@ -66,17 +66,19 @@ func makeNamespace(t *testing.T, c kubernetes.Interface, object metav1.ObjectMet
 	return made, err
 }
 
-// A forgery is a write of testdata/forgeries.yaml.
+// A forgery is a write of testdata/forgeries.yaml, or of another table of writes.
 type forgery struct {
 	Manager, Subresource string
 	Force                *bool
 	Apply, Merge, Owner  map[string]any
+	Patch                []any
 }
 
-// try writes the namespace so.
-func (f forgery) try(t *testing.T, c kubernetes.Interface, namespace string) error {
-	kind, patch := types.JSONPatchType, any(nil)
+// try writes the namespace so, by dry run or not.
+func (f forgery) try(t *testing.T, c kubernetes.Interface, namespace string, dryRun ...string) error {
+	kind, patch := types.JSONPatchType, any(f.Patch)
 	switch {
+	case f.Patch != nil:
 	case f.Apply != nil:
 		kind, patch = types.ApplyPatchType, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": f.Apply}
 	case f.Merge != nil:
@@ -91,8 +93,8 @@ func (f forgery) try(t *testing.T, c kubernetes.Interface, namespace string) err
 	if f.Subresource != "" {
 		subresources = []string{f.Subresource}
 	}
-	_, err = c.CoreV1().Namespaces().Patch(t.Context(), namespace, kind, data, metav1.PatchOptions{FieldManager: f.Manager, Force: f.Force}, subresources...)
-	return err
+	options := metav1.PatchOptions{FieldManager: f.Manager, Force: f.Force, DryRun: dryRun}
+	return errorOf(c.CoreV1().Namespaces().Patch(t.Context(), namespace, kind, data, options, subresources...))
 }
 
 // twelveTools has a tenant write to its namespace in the names of twelve tools.

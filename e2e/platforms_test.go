@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -62,14 +63,10 @@ var chartTypes = func() *runtime.Scheme {
 // namespace is one that is there: nothing is made here.
 func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	t.Parallel()
+	var more map[string]string
+	fromYAML(t, "testdata/platforms.yaml", &more)
 	all := platforms(t)
-	all["monitoring"] = "metrics: {serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}"
-	all["nothing"] = ""
-	all["everything else"] = "networkPolicy: {enabled: true, metrics: [{podSelector: {}}]}\npriorityClassName: system-cluster-critical\naffinity: {nodeAffinity: {}}\ntolerations: [{operator: Exists}]\nrbac: {createSecrets: false, everyoneReadsTemplates: false}\ntemplateValues: {a: b}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----'}"
-	all["labels and annotations that the chart has as well"] = "commonLabels: {release: all, grafana_dashboard: all}\npodLabels: {release: pods}\npodAnnotations: {checksum/settings: x, kubectl.kubernetes.io/default-container: x}\ntemplateValues: {a: b}\n" +
-		"metrics: {labels: {release: monitor}, serviceMonitor: {enabled: true}, rules: {enabled: true}, dashboard: {enabled: true}}"
-	all["names that YAML reads as something else"] = "fullnameOverride: 'true'\npriorityClassName: 'true'\nrbac: {createSecrets: false}\n" +
-		"templates: {'12': {required: true, match: {namespaceSelector: {matchLabels: {a: b}}}, inject: {spec: {containers: [{name: a, image: 'a:1'}]}}}}\nwebhook: {clientCA: '-----BEGIN CERTIFICATE-----', clientNames: ['CN: a #1']}"
+	maps.Copy(all, more)
 	home := newNamespace(t, nil, nil).name
 	must(t, "", "kubectl", "create", "namespace", home+"-proof")
 	t.Cleanup(func() { remove(t, "namespace/"+home+"-proof") })

@@ -33,15 +33,8 @@ func inFile(t *testing.T, name, text string) string {
 func TestTheAPIServerFindsNoMistakeInAPolicy(t *testing.T) {
 	t.Parallel()
 	name := unique("mesh")
-	manifest := "apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: " + name + `}
-spec:
-  required: true
-  match: {namespaceSelector: {matchLabels: {nobody: has}}, podSelector: {matchLabels: {app: web}, matchExpressions: [{key: plain, operator: DoesNotExist}, {key: c, operator: NotIn, values: [w, x]}]}}
-  verify: {images: ["r.example.com/**", "*.example.com/a/*"]}
-  exceptions: [{name: a, namespaceSelector: {matchLabels: {tier: x}}, podSelector: {matchExpressions: [{key: old, operator: Exists}]}, until: "2027-03-31T00:00:00Z", reason: x}]
-  inject: {spec: {initContainers: [{name: a, image: "a:1"}, {$if: "has(pod.metadata)", name: b, image: "b:1"}], containers: [{name: c, image: "c:1"}]}}
-`
-	printed := must(t, "", "pillion", "policy", name, "--library=fluent-bit", "--templates", inFile(t, "mesh.yaml", manifest))
+	file := inFile(t, "mesh.yaml", manifest{name: name, spec: policySpec}.yaml())
+	printed := must(t, "", "pillion", "policy", name, "--library=fluent-bit", "--templates", file)
 	must(t, printed, "kubectl", "apply", "-f", "-")
 	removedAtTheEnd(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+name+".pillion.dev")
 	eventually(t, soon, func() error {

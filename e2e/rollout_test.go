@@ -125,11 +125,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	bare := newPod("bare", nil)
 	bare.Spec.SchedulerName = "nobody"
 	n.mustCreate(t, bare)
-	must(t, `
-{apiVersion: batch/v1, kind: Job, metadata: {name: import}, spec: {template: {spec: {schedulerName: nobody, restartPolicy: Never, containers: [{name: app, image: "nginx:1.29"}]}}}}
----
-{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, updateStrategy: {type: OnDelete}, selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, spec: {schedulerName: nobody, containers: [{name: app, image: "nginx:1.29"}]}}}}
-`, "kubectl", "-n", n.name, "apply", "-f", "-")
+	must(t, untouchedWorkloads, "kubectl", "-n", n.name, "apply", "-f", "-")
 	eventually(t, soon, func() error {
 		d, err := client.AppsV1().Deployments(n.name).Get(t.Context(), "web", metav1.GetOptions{})
 		if images, _ := n.images(t, m.name); err == nil && (d.Status.ReadyReplicas != 2 || howMany(images, "registry.example.com/ship:1") != 5) {
@@ -143,21 +139,13 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 		out, _, err := run(t, "", "pillion", append([]string{"rollout", n.name, "--timeout=60s"}, args...)...)
 		return out, err
 	}
-	saysAll := func(out string, wants ...string) {
-		t.Helper()
-		for _, want := range wants {
-			if !strings.Contains(out, want) {
-				t.Errorf("rollout says\n%s\nwant %q", out, want)
-			}
-		}
-	}
 	in := " in namespace " + n.name
 
 	// A restart, and what it does not reach.
 	m.version(t, n, "registry.example.com/ship:2", "info")
 	_, before := n.images(t, m.name)
 	out, err := rollout("--dry-run")
-	saysAll(out, "0 of 5 pods up to date", "deployment/web"+in+": restart (pods: 2; outdated: "+m.name+")", "not touched: pod/bare"+in+" (pods: 1)", "no controller replaces it",
+	wantTexts(t, "rollout", out, "0 of 5 pods up to date", "deployment/web"+in+": restart (pods: 2; outdated: "+m.name+")", "not touched: pod/bare"+in+" (pods: 1)", "no controller replaces it",
 		"not touched: job/import"+in, "not touched: statefulset/db"+in, "its update strategy is OnDelete", "dry run: nothing was touched")
 	if _, after := n.images(t, m.name); err == nil || !maps.Equal(before, after) {
 		t.Errorf("a dry run (%v) makes of the pods %v %v", err, before, after)
@@ -167,7 +155,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if err == nil || howMany(images, "registry.example.com/ship:2") != 2 || howMany(images, "registry.example.com/ship:1") != 3 || after["bare"] != before["bare"] {
 		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
-	saysAll(out, "done: 2 of 5 pods up to date")
+	wantTexts(t, "rollout", out, "done: 2 of 5 pods up to date")
 	// A pod that is deleted by hand comes back with the version in force.
 	does(t, "kubectl -n "+n.name+" delete pod db-0")
 	eventually(t, soon, func() error {
@@ -184,7 +172,7 @@ func TestARolloutBringsRunningPodsUpToDate(t *testing.T) {
 	if err != nil || howMany(images, "registry.example.com/ship:3") != 5 || !maps.Equal(before, after) {
 		t.Errorf("%v: images %v, pods %v, were %v, and it says\n%s", err, images, after, before, out)
 	}
-	saysAll(out, "done: 5 of 5 pods up to date")
+	wantTexts(t, "rollout", out, "done: 5 of 5 pods up to date")
 }
 
 // kubeconfig returns a file for a new service account of the namespace.
@@ -223,9 +211,7 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 	before := pods()
 	m.version(t, n, "ship.example.com/shipper:2", "info")
 	out := must(t, "", "pillion", "rollout", m.name, "--in-place", "--timeout=90s")
-	if !strings.Contains(out, m.name+": ship.example.com/shipper:1 becomes ship.example.com/shipper:2") || !strings.Contains(out, "done: 2 of 2 pods up to date") {
-		t.Errorf("it says\n%s", out)
-	}
+	wantTexts(t, "rollout", out, m.name+": ship.example.com/shipper:1 becomes ship.example.com/shipper:2", "done: 2 of 2 pods up to date")
 	for uid, pod := range pods() {
 		was := before[uid]
 		if was.Name == "" {
@@ -242,7 +228,5 @@ func TestOnANodeAChangeInPlaceRestartsTheSidecarAlone(t *testing.T) {
 			t.Errorf("the record of pod %s is as it was: %s", pod.Name, pod.Annotations[statusAnnotation])
 		}
 	}
-	if out := must(t, "", "pillion", "rollout", m.name, "--dry-run"); !strings.Contains(out, "2 of 2 pods up to date") {
-		t.Errorf("a second look says\n%s", out)
-	}
+	wantTexts(t, "a second look", must(t, "", "pillion", "rollout", m.name, "--dry-run"), "2 of 2 pods up to date")
 }

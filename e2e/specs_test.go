@@ -41,6 +41,46 @@ var strictSpec string
 //go:embed testdata/specs/files.yaml
 var filesSpec string
 
+// completedSpec has much that API servers complete, and nothing that they could not be told at once.
+//
+//go:embed testdata/specs/completed.yaml
+var completedSpec string
+
+// policySpec is a required template of which a policy has an expression of each kind.
+//
+//go:embed testdata/specs/policy.yaml
+var policySpec string
+
+// slowTemplate costs a pod of many containers about a quarter of what all templates may together. TEN is a list.
+//
+//go:embed testdata/specs/slow.yaml
+var slowTemplate string
+
+// changingTemplate is a required template all parts of which say NUMBER, its version.
+//
+//go:embed testdata/specs/changing.yaml
+var changingTemplate string
+
+// lintValues are values of the chart that templates read, for the templates LIBRARY.
+//
+//go:embed testdata/specs/lint-values.yaml
+var lintValues string
+
+// untouchedWorkloads are those whose pods no rollout replaces.
+//
+//go:embed testdata/specs/untouched.yaml
+var untouchedWorkloads string
+
+// worstSpecs are the specs of templates that cost as much as one may, and of one that is far too large.
+//
+//go:embed testdata/specs/worst.yaml
+var worstSpecs string
+
+// goodReview is the review of a pod that nothing asks about.
+//
+//go:embed testdata/specs/review.json
+var goodReview string
+
 // causesTemplates are those of testdata/causes.yaml: one that keeps off the host's network, one that is suspended, and
 // one that does without itself where its parameters are wrong.
 //

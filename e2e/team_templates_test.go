@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,50 +89,17 @@ func TestANamespaceHasTwentyTemplatesOfItsOwnAtMost(t *testing.T) {
 
 // worstTemplate is a template that costs as much as one may: of a team's twenty each has a twentieth
 // of what they may cost together, or is far too large. It is another one in each round.
-func worstTemplate(namespace string, i, round int) []byte {
-	spec := map[string]any{"match": map[string]any{}, "inject": map[string]any{}}
-	// conditions has expressions evaluated for each pod.
-	conditions := func(expressions ...string) {
-		var all []any
-		for c, e := range expressions {
-			all = append(all, map[string]any{"name": fmt.Sprint("c", c), "expression": e})
-		}
-		spec["matchConditions"] = all
-	}
-	const text = "pod.metadata.?annotations[?'text'].orValue('')"
-	switch i % 5 {
-	case 0, 1:
-		var variables []any
-		for v := range 4 {
-			// As many nested loops as the language has, over a list as long as the text allows.
-			list := "[" + strings.Repeat("1,", 30) + fmt.Sprint(round, "]")
-			variables = append(variables, map[string]any{"name": fmt.Sprint("v", v), "expression": list + ".map(a, " + "[" + strings.Repeat("1,", 200) + "1].map(b, a * b)).size()"})
-		}
-		spec["variables"] = variables
-		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": "${string(variables.v0 + variables.v1 + variables.v2 + variables.v3)}"}}}
-	case 2: // as many repetitions as a run may have
-		loop := fmt.Sprintf("%s.split('').all(a, a != '%d')", text, round)
-		conditions(loop, loop, loop)
-	case 3: // a regular expression of as many instructions as a template may have, often
-		conditions(fmt.Sprintf("lists.range(9).filter(i, %s.matches('(a?){60}%d')).size() == 0", text, round%10))
-	case 4:
-		spec["description"] = "x"
-		spec["inject"] = map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 1_300_000)}}}
-	}
-	data, err := json.Marshal(map[string]any{
-		"apiVersion": "pillion.dev/v1alpha1", "kind": "NamespacedSidecarTemplate",
-		"metadata": map[string]any{"name": fmt.Sprint("worst-", i), "namespace": namespace}, "spec": spec,
-	})
-	if err != nil {
-		panic(err)
-	}
-	return data
+func worstTemplate(i, round int) string {
+	spec := strings.Split("\n"+worstSpecs, "---")[max(0, i%5-1)] // the first one twice
+	spec = strings.NewReplacer("\n", "\n  ", "LIST", "["+strings.Repeat("1,", 30)+fmt.Sprint(round)+"]", "ONES", "["+strings.Repeat("1,", 200)+"1]",
+		"ROUND", fmt.Sprint(round), "DIGIT", fmt.Sprint(round%10), "LARGE", strings.Repeat("x", 1_300_000)).Replace(spec)
+	return fmt.Sprintf("apiVersion: pillion.dev/v1alpha1\nkind: NamespacedSidecarTemplate\nmetadata: {name: worst-%d}\nspec:%s", i, spec)
 }
 
 func applyTheWorst(ctx context.Context, namespace string, i, round int) error {
 	path := []string{"/apis/pillion.dev/v1alpha1/namespaces", namespace, "namespacedsidecartemplates", fmt.Sprint("worst-", i)}
 	return client.CoreV1().RESTClient().Patch("application/apply-patch+yaml").AbsPath(path...).Param("fieldManager", "tenant").Param("force", "true").
-		Body(bytes.NewReader(worstTemplate(namespace, i, round))).Do(ctx).Error()
+		Body(strings.NewReader(worstTemplate(i, round))).Do(ctx).Error()
 }
 
 // writeTheWorst has tenants write their worst templates until ctx ends.

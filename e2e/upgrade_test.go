@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,16 +18,6 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 	"github.com/pillion-dev/pillion/e2e/measure"
 )
-
-// changing is the required template of these tests, in one of its versions. All that it adds
-// says which one.
-func changing(version int) string {
-	return fmt.Sprintf(`{"apiVersion":"pillion.dev/v1alpha1","kind":"SidecarTemplate","metadata":{"name":"changing"},"spec":{
-		"required":true,"match":{"namespaceSelector":{"matchLabels":{"team":"changing"}}},
-		"parameters":[{"name":"level","type":"string","default":"none","setBy":["Namespace"]}],
-		"inject":{"spec":{"initContainers":[{"name":"changing","restartPolicy":"Always","image":"registry.example.com/changing:%[1]d",
-			"env":[{"name":"VERSION","value":"%[1]d"},{"name":"LEVEL","value":"${params.level}"},{"name":"SAME","value":"${params.level}"}]}]}}}}`, version)
-}
 
 // ofChart is the chart's value of a required template of its own, in one of its versions.
 func ofChart(version int) []string {
@@ -111,8 +102,9 @@ func (g *certsGround) during(t *testing.T, clients []kubernetes.Interface, do fu
 
 // applyChanging applies a version of the required template.
 func (g *certsGround) applyChanging(t *testing.T, version int) error {
+	text := strings.ReplaceAll(changingTemplate, "NUMBER", strconv.Itoa(version))
 	return g.client.CoreV1().RESTClient().Patch(types.ApplyYAMLPatchType).AbsPath("/apis/pillion.dev/v1alpha1/sidecartemplates/changing").
-		Param("fieldManager", "e2e").Param("force", "true").Body([]byte(changing(version))).Do(t.Context()).Error()
+		Param("fieldManager", "e2e").Param("force", "true").Body([]byte(text)).Do(t.Context()).Error()
 }
 
 // changes has versions of the required template, and its parameter in two namespaces, follow each other until the

@@ -71,12 +71,11 @@ func (c cause) isMended(t *testing.T, page string) {
 	if symptom := at.seen(t, lookSidecars); strings.Contains(symptom, c.Sidecar) {
 		t.Fatalf("the sidecar is there:\n%s", symptom)
 	}
-	why := strings.Join(strings.Fields(at.asAdmin().seen(t, lookWhy)), " ")
+	why := inOneLine(at.asAdmin().seen(t, lookWhy))
 	sees, _, _ := strings.Cut(rows[row][len("| "):], " | ")
 	for _, code := range backquoted.FindAllStringSubmatch(sees, -1) {
-		if text, _, _ := strings.Cut(code[1], "…"); !strings.Contains(why, text) {
-			t.Errorf("explain does not say %s, as the page has it: %s", code[1], why)
-		}
+		text, _, _ := strings.Cut(code[1], "…")
+		wantTexts(t, "explain", why, text)
 	}
 	for _, command := range c.Admin {
 		at.asAdmin().seen(t, command)
@@ -86,7 +85,5 @@ func (c cause) isMended(t *testing.T, page string) {
 	}
 	text := at.seen(t, append(c.Remedy, restarted)...)
 	at.waitPods(t, 1, "") // the new one alone
-	if now := at.seen(t, lookSidecars); !strings.Contains(now, c.Sidecar) {
-		t.Errorf("the remedy brings no %s:\n%s%s", c.Sidecar, text, now)
-	}
+	wantTexts(t, "after the remedy, "+text, at.seen(t, lookSidecars), c.Sidecar)
 }

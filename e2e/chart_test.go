@@ -135,9 +135,7 @@ func refuses(t *testing.T, sets, says []string, more ...string) {
 func TestAValueThatIsNotThereIsAsTheChartHasIt(t *testing.T) {
 	t.Parallel()
 	var values map[string]any
-	if !readYAML(t, filepath.Join(checkout.Chart(), "values.yaml"), &values) {
-		t.Fatal("the chart has no values")
-	}
+	fromYAML(t, filepath.Join(checkout.Chart(), "values.yaml"), &values)
 	whole := must(t, "", "helm", "template", "x", checkout.Chart())
 	for depth := range 4 {
 		text, err := json.Marshal(without(values, depth))

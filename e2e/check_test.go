@@ -35,15 +35,13 @@ type finding struct{ Result, Message, Remedy string }
 func checking(t *testing.T, args ...string) checked {
 	t.Helper()
 	args = append(append([]string{"check", "-o", "json"}, args...), ofReplicas()...)
-	out, stderr, err := run(t, "", "pillion", args...)
+	out, _, err := run(t, "", "pillion", args...)
 	var c checked
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		c.exit = exit.ExitCode()
 	}
-	if err := json.Unmarshal([]byte(out), &c); err != nil {
-		t.Fatalf("%v\n%s%s", err, out, stderr)
-	}
+	expectNoError(t, json.Unmarshal([]byte(out), &c))
 	if (c.exit == 0) != c.Sound || c.exit > 1 || !c.Judged && c.Sound {
 		t.Errorf("exit code %d, judged %v, sound %v", c.exit, c.Judged, c.Sound)
 	}
@@ -56,13 +54,6 @@ func ofReplicas() (flags []string) {
 		flags = append(flags, "--replica", "http://"+r.Admin.String())
 	}
 	return flags
-}
-
-// checkText is the text that `pillion check` prints.
-func checkText(t *testing.T) string {
-	t.Helper()
-	out, _, _ := run(t, "", "pillion", append([]string{"check"}, ofReplicas()...)...)
-	return out
 }
 
 // find returns the result of a check, and its findings that name something.

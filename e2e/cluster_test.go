@@ -66,12 +66,7 @@ func refusedWith(err error, texts ...string) error {
 	if err == nil {
 		return fmt.Errorf("it is not refused, want an error with %q", texts)
 	}
-	for _, text := range texts {
-		if !strings.Contains(err.Error(), text) {
-			return fmt.Errorf("the error is %w, want one with %q", err, text)
-		}
-	}
-	return nil
+	return lacks(err.Error(), texts...)
 }
 
 // forbiddenWith is refusedWith for what an API server forbids.
@@ -87,15 +82,24 @@ func refusedByPolicy(err error) error {
 	return refusedWith(err, "ValidatingAdmissionPolicy '", "denied request")
 }
 
+// lacks is nil if what somebody says has each of the texts.
+func lacks(says string, texts ...string) error {
+	for _, text := range texts {
+		if !strings.Contains(says, text) {
+			return fmt.Errorf("%q is not in\n%s", text, says)
+		}
+	}
+	return nil
+}
+
 // wantTexts fails the test unless what somebody says has each of the texts.
 func wantTexts(t *testing.T, who, says string, texts ...string) {
 	t.Helper()
-	for _, text := range texts {
-		if !strings.Contains(says, text) {
-			t.Errorf("%s says\n%s\nwant %q", who, says, text)
-		}
-	}
+	wantNoError(t, lacks(says, texts...), who)
 }
+
+// inOneLine is text with one space for all spaces and line ends.
+func inOneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // atTheEnd does something when the test ends, whose own context is over by then.
 func atTheEnd(t *testing.T, do func(ctx context.Context) error) {

@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // What comes out of the examples is what an API server takes. Nothing asks Pillion here.
@@ -19,11 +17,9 @@ func TestTheAPIServerAcceptsThePodsOfTheExamples(t *testing.T) {
 	n := newNamespace(t, nil, nil)
 	for _, file := range files {
 		var pod corev1.Pod
-		readYAML(t, file, &pod)
+		fromYAML(t, file, &pod)
 		delete(pod.Annotations, injectAnnotation)
 		pod.Namespace, pod.Spec.PriorityClassName = n.name, ""
-		if _, err := client.CoreV1().Pods(n.name).Create(t.Context(), &pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
-			t.Errorf("%s: %v", strings.TrimPrefix(file, checkout.Path()), err)
-		}
+		wantNoError(t, errorOf(n.preview(t, &pod)), file)
 	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -30,12 +30,7 @@ func says(t *testing.T, args []string, wants ...string) {
 	if refused := slices.Contains(wants, "refused: "); (err != nil) != refused {
 		t.Errorf("the exit code is an error's: %v, want %v (%v)", err != nil, refused, err)
 	}
-	flat := strings.Join(strings.Fields(out), " ")
-	for _, want := range wants {
-		if !strings.Contains(flat, want) {
-			t.Errorf("explain %s lacks %q:\n%s", strings.Join(args, " "), want, out)
-		}
-	}
+	wantTexts(t, "explain "+strings.Join(args, " "), inOneLine(out), wants...)
 	for line := range strings.Lines(out) {
 		if len([]rune(strings.TrimSuffix(line, "\n"))) > 80 && !strings.HasPrefix(line, "    kubectl ") { // commands are whole
 			t.Errorf("wider than 80 columns: %s", line)
@@ -49,9 +44,7 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	n := newNamespace(t, nil, nil)
 	early := n.mustCreate(t, newPod("early", nil))
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,"%s.pillion.dev/log-level":"debug"}}}`, injectAnnotation, name, name)
-	if _, err := client.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	n.mustPatch(t, patch)
 	injects(t, n, name)
 	n.mustCreate(t, newPod("late", nil))
 	must(t, workloadOf("Deployment", "web", "", "", ""), "kubectl", "-n", n.name, "apply", "-f", "-")
@@ -61,23 +54,15 @@ func TestExplainSaysHowAPodOfTheClusterStandsAndWhy(t *testing.T) {
 	says(t, append(in, "pod", "early"), "not injected; missing: "+name+"; created now: Injected", "created at "+early.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"))
 	eventually(t, soon, func() error {
 		out, _, err := run(t, "", "pillion", "explain", "-n", n.name, "deploy/web")
-		if err == nil && !strings.Contains(out, "1 of 1 pods up to date") {
-			err = fmt.Errorf("%s", out)
-		}
-		return err
+		return errors.Join(err, lacks(out, "1 of 1 pods up to date"))
 	})
 	says(t, append(in, "ns/"+n.name), "Namespace/"+n.name, "a plain pod in namespace "+n.name+": injected (Injected)")
 	const file = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"file"},"spec":{"containers":[{"name":"app","image":"app:1"}]}}`
-	out := must(t, file, "pillion", "explain", "--cluster", "-n", n.name, "-f", "-")
-	if !strings.Contains(strings.Join(strings.Fields(out), " "), "Pod/file in namespace "+n.name+": injected (Injected)") {
-		t.Errorf("a file, by the cluster's settings: %s", out)
-	}
-	if out := must(t, file, "pillion", "inject", "--cluster", "-n", n.name, "-f", "-"); !strings.Contains(out, "name: "+name) || !strings.Contains(out, "debug") {
-		t.Errorf("inject with the cluster's settings: %s", out)
-	}
-	if out := must(t, "", "pillion", "params", name, "--cluster", "-n", n.name); !strings.Contains(strings.Join(strings.Fields(out), " "), "debug (Namespace)") {
-		t.Errorf("params with the cluster's settings: %s", out)
-	}
+	bySettings := []string{"--cluster", "-n", n.name, "-f", "-"}
+	out := must(t, file, "pillion", append([]string{"explain"}, bySettings...)...)
+	wantTexts(t, "explain", inOneLine(out), "Pod/file in namespace "+n.name+": injected (Injected)")
+	wantTexts(t, "inject", must(t, file, "pillion", append([]string{"inject"}, bySettings...)...), "name: "+name, "debug")
+	wantTexts(t, "params", inOneLine(must(t, "", "pillion", "params", name, "--cluster", "-n", n.name)), "debug (Namespace)")
 }
 
 // Pillion's rules say that the pods are injected, and the API server refuses all of them: explain has its own
@@ -96,15 +81,11 @@ func TestExplainHasTheAPIServersOwnAnswerForAWorkload(t *testing.T) {
 	for workload, creator := range map[string]string{"deploy/web": "replicaset/web-", "cj/nightly": "job/nightly-now: "} {
 		eventually(t, soon, func() error {
 			out, _, err := run(t, "", "pillion", "explain", "-n", n.name, workload)
-			if flat := strings.Join(strings.Fields(out), " "); err == nil || !strings.Contains(flat, creator) || !strings.Contains(flat, "a pod could not be created, last at ") {
-				return fmt.Errorf("explain %s says (%w)\n%s", workload, err, out)
-			}
-			return nil
+			return errors.Join(refusedWith(err), lacks(inOneLine(out), creator, "a pod could not be created, last at "))
 		})
 		says(t, []string{"-n", n.name, workload}, "in namespace "+n.name+": refused: ", "refused: ", violates, "0 of 0 pods up to date", "The API server's answer to a dry run")
 		says(t, []string{"-n", n.name, workload, "--kubeconfig", viewer}, "in namespace "+n.name+": refused: ", "refused: ", violates, "you lack the right to", "to create pods in namespace "+n.name+" (the API server's answer to a dry run of the pod)")
 	}
-
 }
 
 // A team with the role edit in its namespace, and no right anywhere else, runs the command that

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -45,12 +46,7 @@ func TestATenantWhoWritesItsNamespaceAllTheTimeKeepsNoLabelAway(t *testing.T) {
 		lateTemplate := requiredFor(team+"-late", sidecarSpec)
 		lateTemplate.apply(t)
 		took := eventually(t, soon, func() error { return asks.hasInjection(t, "enforced") })
-		tookLate := eventually(t, soon, func() error {
-			if err := late.hasLabel(t, true); err != nil {
-				return err
-			}
-			return late.hasInjection(t, "enforced")
-		})
+		tookLate := eventually(t, soon, func() error { return errors.Join(late.hasLabel(t, true), late.hasInjection(t, "enforced")) })
 		t.Logf("%s: enforced after %v, required after %v", what, took, tookLate)
 		for _, flood := range floods {
 			flood.end()

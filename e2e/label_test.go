@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -48,10 +49,7 @@ func asTenant(t *testing.T, n *namespace) kubernetes.Interface {
 	c := asUser(t, user)
 	eventually(t, soon, func() error { // rights are cached
 		_, err := c.CoreV1().Namespaces().Get(t.Context(), n.name, metav1.GetOptions{})
-		if err == nil {
-			_, err = c.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
-		}
-		return err
+		return errors.Join(err, errorOf(c.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})))
 	})
 	return c
 }

@@ -103,12 +103,12 @@ inject: {spec: {initContainers: [{name: NAME, image: 'registry.example.com/NAME:
 	injects(t, small, m.name)
 	asked := 0
 	for _, name := range names[:min(count, 20)] {
-		ns, err := client.CoreV1().Namespaces().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil || ns.Labels[injectionLabel] == "" {
+		n := &namespace{name: name, client: client}
+		if n.labels(t)[injectionLabel] == "" {
 			continue // the API server did not wait for Pillion when it was made, and calls nobody for its pods
 		}
 		asked++
-		pod, err := (&namespace{name: name, client: client}).preview(t, newPod("probe", nil))
+		pod, err := n.preview(t, newPod("probe", nil))
 		if err != nil || sidecar(pod, m.name) == nil || sidecar(pod, "fluent-bit") == nil {
 			t.Errorf("%s: %v, containers %s, want %s and fluent-bit", name, err, containerNames(pod), m.name)
 		}

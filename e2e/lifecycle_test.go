@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
@@ -89,9 +88,7 @@ func TestAnUpgradeWithoutChangesChangesNothing(t *testing.T) {
 // The upgrade is the runbook's command: it changes the values that it sets, and no other.
 func TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack(t *testing.T) {
 	settings := func() string {
-		c, err := client.CoreV1().ConfigMaps(ground.Namespace).Get(t.Context(), "pillion", metav1.GetOptions{})
-		expectNoError(t, err)
-		return c.Data["settings.yaml"]
+		return must(t, "", "kubectl", "-n", ground.Namespace, "get", "configmap", "pillion", "-o", "jsonpath={.data.settings\\.yaml}")
 	}
 	n := newNamespace(t, asking("extra"), enforced())
 	extra := inFile(t, "extra.yaml", manifest{name: "extra", spec: "\ninject: {metadata: {labels: {example.com/extra: \"1\"}}}"}.yaml())

@@ -38,16 +38,7 @@ func TestNoPodIsBareOfARequiredTemplateForWantOfTime(t *testing.T) {
 	n := newNamespaceOfSlowTemplates(t, 2, map[string]string{"team": asks.labels(t)["team"], "pillion.dev/injection": "enabled"})
 	injects(t, n, m.name)
 	slow := slowPod()
-	load := newLoad(t, 40, 0, func(ctx context.Context, _ string) (outcome string, err error) {
-		pod, err := n.client.CoreV1().Pods(n.name).Create(ctx, slow, dryRun)
-		switch {
-		case err != nil:
-			return refused, err
-		case sidecar(pod, m.name) == nil:
-			return bare, nil
-		}
-		return injected, nil
-	})
+	load := newLoad(t, 40, 0, func(ctx context.Context, _ string) (string, error) { return n.outcome(ctx, slow, m.name) })
 	time.Sleep(8 * time.Second)
 	load.end()
 	t.Log(load)

@@ -25,16 +25,11 @@ func TestUninjectGivesBackWhatTheAPIServerWouldHaveMadeWithoutPillion(t *testing
 	m := manifest{name: unique("side"), spec: greedySpec}
 	m.apply(t)
 	n := newNamespace(t, nil, nil)
-	for _, name := range []string{m.name, "default"} {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-" + name}}}
-		var err error
-		if name == "default" {
-			_, err = client.CoreV1().ServiceAccounts(n.name).Update(t.Context(), account, metav1.UpdateOptions{})
-		} else {
-			_, err = client.CoreV1().ServiceAccounts(n.name).Create(t.Context(), account, metav1.CreateOptions{})
-		}
-		expectNoError(t, err)
+	account := func(name string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "of-" + name}}}
 	}
+	create(t, client.CoreV1().ServiceAccounts(n.name), account(m.name))
+	expectNoError(t, errorOf(client.CoreV1().ServiceAccounts(n.name).Update(t.Context(), account("default"), metav1.UpdateOptions{})))
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: m.name}, Value: 1000}
 	temporary(t, client.SchedulingV1().PriorityClasses(), class)
 	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{

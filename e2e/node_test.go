@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,11 +70,9 @@ func phase(want corev1.PodPhase) func(*corev1.Pod) error {
 
 // statusOf is that of a container of any kind.
 func statusOf(pod *corev1.Pod, name string) corev1.ContainerStatus {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses} {
-		for _, s := range list {
-			if s.Name == name {
-				return s
-			}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+		if s.Name == name {
+			return s
 		}
 	}
 	return corev1.ContainerStatus{}
@@ -94,12 +94,14 @@ func TestOnANodeTheSidecarRunsBeforeTheAppWhichReachesIt(t *testing.T) {
 	if sidecar.State.Terminated.StartedAt.After(app.State.Terminated.StartedAt.Time) {
 		t.Errorf("the sidecar started at %s, after the app at %s", sidecar.State.Terminated.StartedAt, app.State.Terminated.StartedAt)
 	}
-	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", "app"); !strings.Contains(log, "fluent-bit answers /api/v1/health") {
-		t.Errorf("the app's log:\n%s", log)
-	}
-	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", "fluent-bit"); !strings.Contains(log, "standing in for fluent-bit") || !strings.Contains(log, "asked to end") {
-		t.Errorf("the sidecar's log:\n%s", log)
-	}
+	wantTexts(t, "the app's log", n.logs(t, "app"), "fluent-bit answers /api/v1/health")
+	wantTexts(t, "the sidecar's log", n.logs(t, "fluent-bit"), "standing in for fluent-bit", "asked to end")
+}
+
+// logs returns the log of a container of the pod web.
+func (n *namespace) logs(t *testing.T, container string) string {
+	t.Helper()
+	return must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", container)
 }
 
 // Every byte of a file arrives: the last line's end, tabs, and control characters.
@@ -109,10 +111,7 @@ func TestOnANodeASidecarReadsItsRenderedFile(t *testing.T) {
 	n := newNamespace(t, asking(name), nil)
 	n.mustCreate(t, newRunningPod("web", map[string]string{name + ".pillion.dev/level": "debug"}))
 	n.waitFor(t, "web", ready)
-	want := `/etc/side/side.conf has "level debug\tof shop\r\n$(X) ${HOME}\x01 \"ü\"\n\n"`
-	if log := must(t, "", "kubectl", "-n", n.name, "logs", "web", "-c", name); !strings.Contains(log, want) {
-		t.Errorf("the sidecar's log is\n%swant %s", log, want)
-	}
+	wantTexts(t, "the sidecar's log", n.logs(t, name), `/etc/side/side.conf has "level debug\tof shop\r\n$(X) ${HOME}\x01 \"ü\"\n\n"`)
 }
 
 func TestOnANodeThePodsOfWorkloadsRunWithTheirSidecarAndJobsEnd(t *testing.T) {
@@ -162,11 +161,9 @@ func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
 			if containerNames(got) != containerNames(wanted) {
 				t.Errorf("containers %s, by dry run %s", containerNames(got), containerNames(wanted))
 			}
-			for _, list := range [][]corev1.ContainerStatus{got.Status.InitContainerStatuses, got.Status.ContainerStatuses} {
-				for _, s := range list {
-					if s.RestartCount != 0 {
-						t.Errorf("container %s was restarted: %s", s.Name, pretty(s))
-					}
+			for _, s := range slices.Concat(got.Status.InitContainerStatuses, got.Status.ContainerStatuses) {
+				if s.RestartCount != 0 {
+					t.Errorf("container %s was restarted: %s", s.Name, pretty(s))
 				}
 			}
 		})
@@ -177,57 +174,49 @@ func TestOnANodeEveryTemplateOfTheLibraryRuns(t *testing.T) {
 func (n *namespace) provide(t *testing.T, pod *corev1.Pod) {
 	t.Helper()
 	secrets, configMaps := map[string]map[string]string{}, map[string]map[string]string{}
-	need := func(objects map[string]map[string]string, name string, keys ...string) {
+	need := func(objects map[string]map[string]string, name string, items ...corev1.KeyToPath) {
 		if objects[name] == nil {
 			objects[name] = map[string]string{}
 		}
-		for _, key := range keys {
-			objects[name][key] = "some " + key
-		}
-	}
-	keys := func(items []corev1.KeyToPath) (keys []string) {
 		for _, item := range items {
-			keys = append(keys, item.Key)
+			objects[name][item.Key] = "some " + item.Key
 		}
-		return keys
 	}
 	for _, v := range pod.Spec.Volumes {
-		if v.Secret != nil {
-			need(secrets, v.Secret.SecretName, keys(v.Secret.Items)...)
+		if s := v.Secret; s != nil {
+			need(secrets, s.SecretName, s.Items...)
 		}
-		if v.ConfigMap != nil {
-			need(configMaps, v.ConfigMap.Name, keys(v.ConfigMap.Items)...)
+		if c := v.ConfigMap; c != nil {
+			need(configMaps, c.Name, c.Items...)
 		}
-		if v.Projected != nil && !strings.HasPrefix(v.Name, "kube-api-access") {
-			for _, source := range v.Projected.Sources {
-				if source.Secret != nil {
-					need(secrets, source.Secret.Name, keys(source.Secret.Items)...)
-				}
-				if source.ConfigMap != nil {
-					need(configMaps, source.ConfigMap.Name, keys(source.ConfigMap.Items)...)
-				}
+		if v.Projected == nil || strings.HasPrefix(v.Name, "kube-api-access") {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if s := source.Secret; s != nil {
+				need(secrets, s.Name, s.Items...)
+			}
+			if c := source.ConfigMap; c != nil {
+				need(configMaps, c.Name, c.Items...)
 			}
 		}
 	}
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for _, c := range list {
-			for _, e := range c.Env {
-				if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
-					need(secrets, e.ValueFrom.SecretKeyRef.Name, e.ValueFrom.SecretKeyRef.Key)
-				}
-				if e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil {
-					need(configMaps, e.ValueFrom.ConfigMapKeyRef.Name, e.ValueFrom.ConfigMapKeyRef.Key)
-				}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, e := range c.Env {
+			from := cmp.Or(e.ValueFrom, &corev1.EnvVarSource{})
+			if s := from.SecretKeyRef; s != nil {
+				need(secrets, s.Name, corev1.KeyToPath{Key: s.Key})
+			}
+			if c := from.ConfigMapKeyRef; c != nil {
+				need(configMaps, c.Name, corev1.KeyToPath{Key: c.Key})
 			}
 		}
 	}
 	for name, data := range secrets {
-		object := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}
-		create(t, client.CoreV1().Secrets(n.name), object)
+		create(t, client.CoreV1().Secrets(n.name), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data})
 	}
 	for name, data := range configMaps {
-		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
-		create(t, client.CoreV1().ConfigMaps(n.name), object)
+		create(t, client.CoreV1().ConfigMaps(n.name), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data})
 	}
 }
 
@@ -241,14 +230,11 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 	old := shared.Replicas(ground.Namespace)
 
 	load := underLoadBy(t, n, "fluent-bit", 40) // an API server keeps connections, and opens another one when all are busy
-	eventually(t, soon, func() error {
-		for _, r := range old {
-			if err := metric(r, "pillion_admission_requests_total{", `dry_run="true"`, `outcome="injected"`); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	for _, r := range old {
+		eventually(t, soon, func() error {
+			return metric(r, "pillion_admission_requests_total{", `dry_run="true"`, `outcome="injected"`)
+		})
+	}
 	load.stop(t)
 
 	load = underLoadBy(t, n, "fluent-bit", 4)
@@ -261,10 +247,8 @@ func TestOnANodeARollingUpdateCostsNoPod(t *testing.T) {
 		t.Errorf("only %d pods were created during the update: that shows little", created)
 	}
 	for _, r := range shared.Replicas(ground.Namespace) {
-		for _, o := range old {
-			if r.Name == o.Name {
-				t.Errorf("replica %s was not replaced", r.Name)
-			}
+		if slices.ContainsFunc(old, func(o ground.Replica) bool { return r.Name == o.Name }) {
+			t.Errorf("replica %s was not replaced", r.Name)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -42,11 +43,8 @@ func asMaker(t *testing.T) kubernetes.Interface {
 	t.Cleanup(func() { remove(t, "clusterrole,clusterrolebinding", user, user+"-admin", "--ignore-not-found") })
 	c := asUser(t, user)
 	eventually(t, soon, func() error { // rights are cached
-		_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: user}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil {
-			_, err = c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
-		}
-		return err
+		_, err := c.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: user}}, dryRun)
+		return errors.Join(err, errorOf(c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})))
 	})
 	return c
 }
@@ -213,11 +211,6 @@ func TestATenantLocksNobodyOutByFieldManagers(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, nil)
 	tenant := asTenant(t, n)
-	write := func(as kubernetes.Interface, manager, value string) error {
-		_, err := as.CoreV1().Namespaces().Patch(t.Context(), n.name, types.MergePatchType,
-			fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, manager, value), metav1.PatchOptions{FieldManager: manager})
-		return err
-	}
 	update := func(change func(object *corev1.Namespace, tool string)) {
 		t.Helper()
 		expectNoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -242,7 +235,7 @@ func TestATenantLocksNobodyOutByFieldManagers(t *testing.T) {
 		t.Fatalf("the namespace has %d field managers", managers)
 	}
 	for manager, as := range map[string]kubernetes.Interface{"tool-0": tenant, "another-tool": tenant, "admin": client} {
-		wantNoError(t, write(as, manager, "2"), manager)
+		wantNoError(t, forgery{Manager: manager, Merge: map[string]any{"annotations": map[string]any{manager: "2"}}}.try(t, as, n.name), manager)
 	}
 	n.mustPatch(t, asksNow)
 	eventually(t, soon, func() error { return n.hasInjection(t, "enforced") })

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // kubectlSays returns the warnings that kubectl prints. Long sentences are joined again.
@@ -96,12 +94,9 @@ func TestTheCommandOfAPreviewMovesTheAnnotationToThePods(t *testing.T) {
 	}
 	wantWarnings(t, kubectlSays(t, "", append(strings.Fields(args), "-p", strings.TrimSuffix(patch, "'"))...))
 	eventually(t, soon, func() error {
-		pods, err := client.CoreV1().Pods(n.name).List(t.Context(), metav1.ListOptions{})
-		for _, pod := range pods.Items {
-			if sidecar(&pod, name) != nil {
-				return nil
-			}
+		if images, all := n.images(t, name); len(images) == 0 {
+			return fmt.Errorf("%d pods, none with the sidecar", len(all))
 		}
-		return fmt.Errorf("%d pods, none with the sidecar (%v)", len(pods.Items), err)
+		return nil
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -151,7 +152,6 @@ const (
 // in order: then every object is as it was.
 func TestTheRemediesOfCheckBringTheReleaseBack(t *testing.T) {
 	soundly(t)
-	t.Logf("a sound installation:\n%s", checkText(t))
 	before := wholeRelease(t)
 	away := func(objects ...string) func(t *testing.T) {
 		return func(t *testing.T) { must(t, "", "kubectl", append([]string{"delete"}, objects...)...) }
@@ -287,15 +287,20 @@ func underLoad(t *testing.T, n *namespace, name string) *podLoad {
 func underLoadBy(t *testing.T, n *namespace, name string, workers int) *podLoad {
 	t.Helper()
 	return newLoad(t, workers, 10*time.Millisecond, func(ctx context.Context, pod string) (outcome string, err error) {
-		created, err := n.client.CoreV1().Pods(n.name).Create(ctx, newPod(pod, nil), dryRun)
-		switch {
-		case err != nil:
-			return refused, err
-		case sidecar(created, name) == nil:
-			return bare, nil
-		}
-		return injected, nil
+		return n.outcome(ctx, newPod(pod, nil), name)
 	})
+}
+
+// outcome creates the pod by dry run, and returns what becomes of it where its sidecar has that name.
+func (n *namespace) outcome(ctx context.Context, pod *corev1.Pod, name string) (string, error) {
+	created, err := n.client.CoreV1().Pods(n.name).Create(ctx, pod, dryRun)
+	switch {
+	case err != nil:
+		return refused, err
+	case sidecar(created, name) == nil:
+		return bare, nil
+	}
+	return injected, nil
 }
 
 // newLoad starts a load. Each of the workers creates a pod, or something else, records its outcome, pauses, and
@@ -395,11 +400,9 @@ func mended(t *testing.T, check, about string) {
 func TestADeploymentThatWantsNoReplicaIsScaledByTheRemedyOfCheck(t *testing.T) {
 	found := func() []finding {
 		t.Helper()
-		out, stderr, _ := run(t, "", "pillion", "check", "-o", "json")
+		out, _, _ := run(t, "", "pillion", "check", "-o", "json")
 		var c checked
-		if err := json.Unmarshal([]byte(out), &c); err != nil {
-			t.Fatalf("%v\n%s%s", err, out, stderr)
-		}
+		expectNoError(t, json.Unmarshal([]byte(out), &c))
 		_, found := c.find("deployment", "wants no replica")
 		return found
 	}

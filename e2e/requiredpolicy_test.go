@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,10 +36,8 @@ func TestTheAPIServerFindsNoMistakeInAPolicy(t *testing.T) {
 	must(t, printed, "kubectl", "apply", "-f", "-")
 	removedAtTheEnd(t, "validatingadmissionpolicy,validatingadmissionpolicybinding", "required-"+name+".pillion.dev")
 	eventually(t, soon, func() error {
-		var policy admissionregistrationv1.ValidatingAdmissionPolicy
-		if err := json.Unmarshal([]byte(must(t, "", "kubectl", "get", "validatingadmissionpolicy", "required-"+name+".pillion.dev", "-o", "json")), &policy); err != nil {
-			return err
-		}
+		policy, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), "required-"+name+".pillion.dev", metav1.GetOptions{})
+		expectNoError(t, err)
 		if policy.Status.TypeChecking == nil || policy.Status.ObservedGeneration != policy.Generation {
 			return fmt.Errorf("the types are not checked yet: %s", pretty(policy.Status))
 		}

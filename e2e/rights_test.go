@@ -57,9 +57,9 @@ func TestOrdinaryUsersMayNotWriteTemplates(t *testing.T) {
 			t.Errorf("whoever is bound to %s may create pods: %t, want %t, or else this shows nothing", role, got, writes)
 		}
 		for _, verb := range []string{"create", "update", "patch", "delete", "deletecollection"} {
-			for _, subresource := range []string{"", "status"} {
-				if isAllowed(t, client, right{verb: verb, group: group, resource: templates, subresource: subresource}, user) {
-					t.Errorf("whoever is bound to %s may %s templates (subresource %q)", role, verb, subresource)
+			for _, part := range []string{"", "status"} {
+				if isAllowed(t, client, right{verb: verb, group: group, resource: templates, subresource: part}, user) {
+					t.Errorf("whoever is bound to %s may %s templates (subresource %q)", role, verb, part)
 				}
 			}
 		}

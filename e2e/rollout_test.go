@@ -46,14 +46,10 @@ func (m manifest) version(t *testing.T, n *namespace, image, level string) {
 func (n *namespace) deploy(t *testing.T, name string, replicas int32, spec corev1.PodSpec) {
 	t.Helper()
 	own := map[string]string{"app": name}
-	_, err := client.AppsV1().Deployments(n.name).Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: own},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: spec},
-		},
-	}, metav1.CreateOptions{})
-	expectNoError(t, err)
+	create(t, client.AppsV1().Deployments(n.name), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
+		Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: own},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: own}, Spec: spec},
+	}})
 }
 
 // standInForAKubelet makes the pods of the namespace ready, and says of each native sidecar

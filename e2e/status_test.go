@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 )
 
@@ -13,20 +11,11 @@ func TestOnANodeCheckAndStatusAskTheReplicas(t *testing.T) {
 	backToOne(t)
 	scale(t, 1)
 	eventually(t, running, func() error {
-		out, stderr, err := run(t, "", "pillion", "check")
-		if err == nil && (!strings.Contains(out, "The installation is sound: ") || !strings.Contains(out, "warning deployment: Deployment pillion has one replica") || !strings.Contains(out, " 1 warning, 0 failed, 0 skipped.")) {
-			err = errors.New("it is not as it should be")
-		}
-		if err != nil {
-			return fmt.Errorf("%w\n%s%s", err, out, stderr)
-		}
-		return nil
+		out, _, err := run(t, "", "pillion", "check")
+		return errors.Join(err, lacks(out, "The installation is sound: ", "warning deployment: Deployment pillion has one replica", " 1 warning, 0 failed, 0 skipped."))
 	})
 	eventually(t, soon, func() error {
-		out, stderr, err := run(t, "", "pillion", "status")
-		if err == nil && !strings.Contains(out, "1 of 1 replicas") {
-			err = fmt.Errorf("%s%s", out, stderr)
-		}
-		return err
+		out, _, err := run(t, "", "pillion", "status")
+		return errors.Join(err, lacks(out, "1 of 1 replicas"))
 	})
 }

@@ -52,9 +52,7 @@ func TestATeamWithTheRoleEditWritesATemplateForItsOwnPods(t *testing.T) {
 	eventually(t, soon, func() error { return as("", "get", "nsct", "-n", n.name) }) // roles are aggregated
 	expectNoError(t, apply(ownTemplate("own", "")))
 	n.waitReady(t, "own", "Compiled")
-	if out := must(t, "", "kubectl", "get", "nsct", "-n", n.name); !strings.Contains(out, "True") {
-		t.Errorf("kubectl get nsct:\n%s", out)
-	}
+	wantTexts(t, "kubectl get nsct", must(t, "", "kubectl", "get", "nsct", "-n", n.name), "True")
 	if pod := n.mustCreate(t, newPod("asks", asking("own"))); sidecar(pod, "own") == nil {
 		t.Errorf("containers %s, want own", containerNames(pod))
 	}

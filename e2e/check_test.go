@@ -113,16 +113,15 @@ func does(t *testing.T, command string) {
 func TestCheckFindsWhatIsWrongAndItsRemedyMendsIt(t *testing.T) {
 	soundly(t)
 	must(t, "", "kubectl", "annotate", "namespace", "kube-node-lease", injectAnnotation+"=fluent-bit")
-	label := func(value string) map[string]string { return map[string]string{injectionLabel: value} }
 	damages := []struct {
 		namespace             string
 		check, result, remedy string // what the remedy begins with
 	}{
 		{newNamespace(t, asking("fluentbit"), nil).name, "template-names", "failed", "kubectl annotate namespace"},
 		{newNamespace(t, asking("+fluent-bit"), nil).name, "template-names", "failed", "kubectl annotate namespace"},
-		{newNamespace(t, asking("fluent-bit"), label("disabled")).name, "labels", "warning", "kubectl label namespace"},
-		{newNamespace(t, nil, label("true")).name, "labels", "warning", "kubectl label namespace"},
-		{newNamespace(t, nil, label("enabled")).name, "labels", "warning", "kubectl annotate namespace"},
+		{newNamespace(t, asking("fluent-bit"), map[string]string{injectionLabel: "disabled"}).name, "labels", "warning", "kubectl label namespace"},
+		{newNamespace(t, nil, map[string]string{injectionLabel: "true"}).name, "labels", "warning", "kubectl label namespace"},
+		{newNamespace(t, nil, open()).name, "labels", "warning", "kubectl annotate namespace"},
 		{"kube-node-lease", "labels", "warning", "kubectl annotate namespace"},
 	}
 	remedies := map[string]bool{}

@@ -5,35 +5,21 @@ import (
 	"strings"
 	"testing"
 
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// pillionsEvents are the events of Pillion in the namespace.
-func (n *namespace) pillionsEvents(t *testing.T) []eventsv1.Event {
-	t.Helper()
-	list, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
-	expectNoError(t, err)
-	var all []eventsv1.Event
-	for _, e := range list.Items {
-		if e.ReportingController == "pillion" {
-			all = append(all, e)
-		}
-	}
-	return all
-}
 
 // waitEvent waits until Pillion tells of an object of the kind what is in the note.
 func (n *namespace) waitEvent(t *testing.T, kind, reason, note string) {
 	t.Helper()
 	eventually(t, 2*soon, func() error {
-		all := n.pillionsEvents(t)
-		for _, e := range all {
-			if e.Reason == reason && e.Regarding.Kind == kind && e.Regarding.UID != "" && strings.Contains(e.Note, note) {
+		all, err := client.EventsV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
+		expectNoError(t, err)
+		for _, e := range all.Items {
+			if e.ReportingController == "pillion" && e.Reason == reason && e.Regarding.Kind == kind && e.Regarding.UID != "" && strings.Contains(e.Note, note) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s on a %s with %q among %s", reason, kind, note, pretty(all))
+		return fmt.Errorf("no event %s on a %s with %q among %s", reason, kind, note, pretty(all.Items))
 	})
 }
 

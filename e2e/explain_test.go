@@ -100,9 +100,7 @@ func TestATeamWithItsOwnRightsLearnsWhyItsPodIsRefused(t *testing.T) {
 	var args []string
 	eventually(t, soon, func() error {
 		events, err := client.CoreV1().Events(n.name).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		expectNoError(t, err)
 		for _, e := range events.Items {
 			if found := command.FindStringSubmatch(e.Message); found != nil && e.Reason == "FailedCreate" {
 				args = strings.Fields(found[1])[1:]

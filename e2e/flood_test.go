@@ -62,7 +62,7 @@ func TestATenantDoesNotTakeAHandsLabelByTakingTheHandAway(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, nil, enforced())
 	tenant := asTenant(t, n)
-	patches := []string{`[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`}
+	patches := []string{ownersReset}
 	for i := range n.object(t).ManagedFields {
 		patches = append(patches,
 			fmt.Sprintf(`[{"op":"replace","path":"/metadata/managedFields/%d/manager","value":"before-first-apply"}]`, i),

@@ -39,11 +39,8 @@ func TestStatusAndTheMetricsSayWhichPodsLackTheirSidecar(t *testing.T) {
 
 	eventually(t, soon, func() error {
 		out, _, err := run(t, "", "pillion", append([]string{"status", "ns/" + n.name, "-o", "json"}, ofReplicas()...)...)
-		if err != nil {
-			return err
-		}
 		var found missing
-		if err := json.Unmarshal([]byte(out), &found); err != nil {
+		if err := errors.Join(err, json.Unmarshal([]byte(out), &found)); err != nil {
 			return fmt.Errorf("%w in %s", err, out)
 		}
 		of := map[string]int{}

@@ -65,13 +65,9 @@ func (at *team) settle(t *testing.T, m mistake) {
 	t.Helper()
 	eventually(t, soon, func() error {
 		pods, err := client.CoreV1().Pods(at.name).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		expectNoError(t, err)
 		events, err := client.CoreV1().Events(at.name).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
+		expectNoError(t, err)
 		seen := map[string]bool{}
 		for _, e := range events.Items {
 			seen[e.Reason] = true

@@ -13,6 +13,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
@@ -41,20 +42,12 @@ func platforms(t *testing.T) map[string]string {
 	return found
 }
 
-// onPlatform renders the chart with the values of a platform, and more arguments of Helm.
-func onPlatform(t *testing.T, values string, more ...string) rendered {
-	t.Helper()
-	return objectsIn(t, must(t, "", "helm", append([]string{"template", ground.Release, checkout.Chart(), "-n", ground.Namespace, "-f", inFile(t, "platform.yaml", values)}, more...)...))
-}
-
 // chartTypes are the Go types of all that the chart renders, but for cert-manager's, whose own CRDs judge
 // them in TestCertificates.
 var chartTypes = func() *runtime.Scheme {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme, monitoringv1.AddToScheme} {
-		if err := add(types); err != nil {
-			panic(err)
-		}
+		utilruntime.Must(add(types))
 	}
 	return types
 }()
@@ -71,9 +64,11 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 	must(t, "", "kubectl", "create", "namespace", home+"-proof")
 	t.Cleanup(func() { remove(t, "namespace/"+home+"-proof") })
 	for name, values := range all {
-		must(t, "", "helm", "lint", "--strict", checkout.Chart(), "-f", inFile(t, "platform.yaml", values))
+		file := inFile(t, "platform.yaml", values)
+		must(t, "", "helm", "lint", "--strict", checkout.Chart(), "-f", file)
 		var served bytes.Buffer
-		for _, object := range onPlatform(t, values, "-n", home, "--set", "webhook.name="+home) {
+		out := must(t, "", "helm", "template", ground.Release, checkout.Chart(), "-n", home, "-f", file, "--set", "webhook.name="+home)
+		for _, object := range objectsIn(t, out) {
 			kind := object.GroupVersionKind()
 			if kind.Group != v1alpha1.Group { // templates have the compiler
 				typed, err := chartTypes.New(kind)
@@ -87,7 +82,8 @@ func TestAnAPIServerTakesWhatEachPlatformsValuesRender(t *testing.T) {
 			expectNoError(t, err)
 			fmt.Fprintf(&served, "---\n%s", text)
 		}
-		wantNoError(t, attempt(t, served.String(), "kubectl", "apply", "--server-side", "--force-conflicts", "--field-manager=try", "--dry-run=server", "--validate=strict", "-f", "-"), name)
+		apply := []string{"apply", "--server-side", "--force-conflicts", "--field-manager=try", "--dry-run=server", "--validate=strict", "-f", "-"}
+		wantNoError(t, attempt(t, served.String(), "kubectl", apply...), name)
 	}
 }
 

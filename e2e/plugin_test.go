@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -13,18 +12,18 @@ import (
 func TestPillionIsAPluginOfKubectl(t *testing.T) {
 	t.Parallel()
 	own := must(t, "", "pillion", "version")
-	cmd := exec.CommandContext(t.Context(), shared.Tool("kubectl"), "pillion", "version")
-	path := "PATH=" + filepath.Dir(checkout.Pillion()) + string(filepath.ListSeparator) + os.Getenv("PATH")
-	cmd.Env = append(shared.Env(), path)
-	if out, err := cmd.CombinedOutput(); err != nil || string(out) != own {
-		t.Errorf("kubectl pillion version (%v) says %q, and pillion version %q", err, out, own)
+	kubectl := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), shared.Tool("kubectl"), args...)
+		cmd.Env = append(shared.Env(), "PATH="+filepath.Dir(checkout.Pillion())+string(filepath.ListSeparator)+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		wantNoError(t, err, string(out))
+		return string(out)
+	}
+	if got := kubectl("pillion", "version"); got != own {
+		t.Errorf("kubectl pillion version says %q, and pillion version %q", got, own)
 	}
 	n := newNamespace(t, nil, nil)
-	for _, c := range []struct{ line, want string }{{"pillion ch", "check\t"}, {"pillion status ns/" + n.name, "ns/" + n.name + "\n"}} {
-		cmd := exec.CommandContext(t.Context(), shared.Tool("kubectl"), append([]string{"__complete"}, strings.Fields(c.line)...)...)
-		cmd.Env = append(shared.Env(), path)
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), c.want) {
-			t.Errorf("kubectl offers for %q (%v): %q, want %q", c.line, err, out, c.want)
-		}
-	}
+	wantTexts(t, "what kubectl offers", kubectl("__complete", "pillion", "ch"), "check\t")
+	wantTexts(t, "what kubectl offers", kubectl("__complete", "pillion", "status", "ns/"+n.name), "ns/"+n.name+"\n")
 }

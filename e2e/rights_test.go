@@ -169,7 +169,7 @@ func TestAStolenTokenCanGiveLabelsNoValueThatPillionDoesNotGive(t *testing.T) {
 		"switched-off": newNamespace(t, asking("fluent-bit"), map[string]string{injectionLabel: "disabled"}),
 	}
 	for _, of := range []string{"nobodys", "asks"} {
-		must(t, `[{"op":"replace","path":"/metadata/managedFields","value":[{}]}]`, "kubectl", "patch", "namespace", in[of].name, "--type=json", "--patch-file=/dev/stdin")
+		must(t, ownersReset, "kubectl", "patch", "namespace", in[of].name, "--type=json", "--patch-file=/dev/stdin")
 	}
 	in["asks"].mustPatch(t, asksNow)
 	eventually(t, soon, func() error { return in["asks"].hasInjection(t, "enforced") })

@@ -12,7 +12,8 @@ func TestOnANodeCheckAndStatusAskTheReplicas(t *testing.T) {
 	scale(t, 1)
 	eventually(t, running, func() error {
 		out, _, err := run(t, "", "pillion", "check")
-		return errors.Join(err, lacks(out, "The installation is sound: ", "warning deployment: Deployment pillion has one replica", " 1 warning, 0 failed, 0 skipped."))
+		return errors.Join(err, lacks(out, "The installation is sound: ",
+			"warning deployment: Deployment pillion has one replica", " 1 warning, 0 failed, 0 skipped."))
 	})
 	eventually(t, soon, func() error {
 		out, _, err := run(t, "", "pillion", "status")

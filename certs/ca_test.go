@@ -8,18 +8,16 @@ import (
 	"time"
 
 	"github.com/cert-manager/cert-manager/pkg/util/pki"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 func TestLeafAndCAAreAcceptedByAClockADayBehind(t *testing.T) {
 	t.Parallel()
 	issuer, err := makeCA([]string{testDNSName}, time.Now(), 365*24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	l, err := issuer.sign([]string{testDNSName}, time.Now(), 7*24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, c := range []struct {
 		name string
 		at   time.Time
@@ -46,13 +44,9 @@ func TestANewLeafIsNotDueAndDoesNotOutliveItsCA(t *testing.T) {
 	} {
 		now := time.Now()
 		issuer, err := makeCA([]string{testDNSName}, now, c.caLeft)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		l, err := issuer.sign([]string{testDNSName}, now, c.leaf)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		// Certificates have whole seconds only.
 		if due(l.tls.Leaf, now.Add(-time.Second)) || due(issuer.cert, now.Add(-time.Second)) {
 			t.Errorf("a leaf of %s by a CA with %s left, or that CA, is due when it is made", c.leaf, c.caLeft)
@@ -81,25 +75,19 @@ func TestACASignsForTheNamesOfItsServiceOnly(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	issuer, err := makeCA(service{testNamespace, testService}.dnsNames(), now, 365*24*time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if !issuer.cert.PermittedDNSDomainsCritical {
 		t.Error("the name constraints are not critical")
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(issuer.cert)
 	key, err := makeKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	verify := func(change func(*x509.Certificate), options x509.VerifyOptions) error {
 		template := &x509.Certificate{NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour), KeyUsage: x509.KeyUsageDigitalSignature}
 		change(template)
 		_, cert, err := pki.SignCertificate(template, issuer.cert, key.Public(), issuer.key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		options.Roots = roots
 		_, err = cert.Verify(options)
 		return err

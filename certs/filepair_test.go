@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pillion-dev/pillion/controller/runtest"
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // mount lays out a volume as a kubelet does: tls.crt and tls.key link into ..data, and
@@ -19,9 +20,7 @@ func mount(t *testing.T, dir, version string, l *leaf) {
 	folder := filepath.Join(dir, "..version_"+version)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 	}
 	must(os.Mkdir(folder, 0o700))
 	data := servingSecret(t, l).Data
@@ -70,12 +69,8 @@ func TestFilesAreReadAgainWhenAKubeletSwapsTheLinkAndWhenTheyAreRenamed(t *testi
 		data := servingSecret(t, third).Data
 		for _, name := range []string{corev1.TLSPrivateKeyKey, corev1.TLSCertKey} {
 			path := filepath.Join(dir, name)
-			if err := os.WriteFile(path+".new", data[name], 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Rename(path+".new", path); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, os.WriteFile(path+".new", data[name], 0o600))
+			errtest.ExpectNone(t, os.Rename(path+".new", path))
 		}
 		runtest.Eventually(t, serves(s, third))
 		if err := s.Ready(); err != nil {

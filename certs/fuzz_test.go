@@ -11,6 +11,8 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // FuzzSecret holds for any data of the CA's Secret: it has a sound CA, or an error says why
@@ -19,9 +21,7 @@ func FuzzSecret(f *testing.F) {
 	first, second, old := yearCA(f), yearCA(f), yearCA(f)
 	until := time.Now().Add(time.Hour).UTC()
 	data, err := authorities{current: first, next: second, trusted: []trusted{{cert: first.cert}, {cert: old.cert, until: until}}}.write(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	errtest.ExpectNone(f, err)
 	leaf := servingSecret(f, newLeaf(f, first, testDNSName, time.Hour)).Data
 	add := func(d map[string][]byte) {
 		f.Add(d[corev1.TLSCertKey], d[corev1.TLSPrivateKeyKey], d[secretCAKey], d[secretNextCertKey], d[secretNextKeyKey], d[secretTrustedKey])
@@ -65,9 +65,7 @@ func FuzzSecret(f *testing.F) {
 			return
 		}
 		written, err := a.write(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		read, err := readAuthorities(written)
 		if err != nil || !read.equal(a) || !bytes.Equal(read.bundle(), a.bundle()) || string(written["other"]) != "stays" {
 			t.Fatalf("%s\nis written as\n%s\n(%v)", data, written, err)
@@ -136,24 +134,18 @@ func FuzzWebhookConfiguration(f *testing.F) {
 		}
 		// What an API server has stored.
 		stored, err := json.Marshal(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		r := &registration{resourceVersion: object.ResourceVersion}
 		for i := range object.Webhooks {
 			r.add(i, object.Webhooks[i].Name, &object.Webhooks[i].ClientConfig, own)
 		}
 		patch, err := bundlePatch(r, r.outdated(want), want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if object.ResourceVersion == "" {
 			return // no stored object is without
 		}
 		operations, err := jsonpatch.DecodePatch(patch)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		patched, err := operations.Apply(stored)
 		if err != nil {
 			t.Fatalf("%s cannot be applied to %s: %v", patch, stored, err)
@@ -178,9 +170,7 @@ func FuzzServingPair(f *testing.F) {
 	secret := servingSecret(f, newLeaf(f, issuer, testDNSName, time.Hour))
 	cert, key := secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
 	own, err := authorities{current: issuer}.write(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	errtest.ExpectNone(f, err)
 	f.Add(cert, key, pemOf(issuer))
 	f.Add(append(bytes.Clone(cert), pemOf(issuer)...), key, pemOf(other, issuer))
 	f.Add(cert, key, pemOf(other))

@@ -8,6 +8,8 @@ import (
 	"github.com/cert-manager/cert-manager/pkg/util/pki"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // newCA makes a CA that was made an hour ago and is valid until notAfter.
@@ -15,9 +17,7 @@ func newCA(t testing.TB, notAfter time.Time) *ca {
 	t.Helper()
 	made := time.Now().Add(-time.Hour)
 	c, err := makeCA(service{testNamespace, testService}.dnsNames(), made, notAfter.Sub(made))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return c
 }
 
@@ -27,9 +27,7 @@ func yearCA(t testing.TB) *ca { return newCA(t, time.Now().Add(365*24*time.Hour)
 func newLeaf(t testing.TB, issuer *ca, dnsName string, life time.Duration) *leaf {
 	t.Helper()
 	l, err := issuer.sign([]string{dnsName}, time.Now(), life)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return l
 }
 
@@ -45,9 +43,7 @@ func pemOf(cas ...*ca) []byte {
 func secretOf(t testing.TB, c *ca) *corev1.Secret {
 	t.Helper()
 	data, err := authorities{current: c}.write(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	delete(data, secretTrustedKey)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testSecret, ResourceVersion: "1"},
@@ -59,9 +55,7 @@ func secretOf(t testing.TB, c *ca) *corev1.Secret {
 func servingSecret(t testing.TB, l *leaf) *corev1.Secret {
 	t.Helper()
 	key, err := pki.EncodePKCS8PrivateKey(l.tls.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: testNamespace, Name: testSecret, ResourceVersion: "1"},
 		Data: map[string][]byte{

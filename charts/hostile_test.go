@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/charts"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -67,9 +68,7 @@ func alternatives(pattern string) []string {
 func drawText(t *rapid.T, c v1alpha1.Constraints, taken []pair) pair {
 	if len(c.Enum) > 0 {
 		var text string
-		if err := json.Unmarshal(rapid.SampledFrom(c.Enum).Draw(t, "enum"), &text); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, json.Unmarshal(rapid.SampledFrom(c.Enum).Draw(t, "enum"), &text))
 		return pair{text, text}
 	}
 	pattern := c.Pattern
@@ -117,12 +116,8 @@ func drawScalar(t *rapid.T, kind v1alpha1.ParameterType, c v1alpha1.Constraints,
 		return pair{v, "zq.example.com/zq:1"}
 	case v1alpha1.Integer:
 		low, high := int64(0), int64(1)
-		if err := json.Unmarshal(c.Minimum, &low); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(c.Maximum, &high); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, json.Unmarshal(c.Minimum, &low))
+		errtest.ExpectNone(t, json.Unmarshal(c.Maximum, &high))
 		return pair{fmt.Sprint(rapid.Int64Range(low, high).Draw(t, "integer")), fmt.Sprint(low + (high-low)/2)}
 	}
 	bounds := []string{}

@@ -15,6 +15,7 @@ import (
 	"github.com/pillion-dev/pillion/lint/cases"
 	"github.com/pillion-dev/pillion/templates"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -23,23 +24,17 @@ import (
 func compile(t *testing.T, name string, defaults, values map[string]any) *templates.Template {
 	t.Helper()
 	manifest, err := charts.Template(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if len(defaults) > 0 {
 		var object map[string]any
-		if err := yaml.Unmarshal(manifest, &object); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, yaml.Unmarshal(manifest, &object))
 		parameters, _, _ := unstructured.NestedSlice(object, "spec", "parameters")
 		for _, p := range parameters {
 			if value, ok := defaults[p.(map[string]any)["name"].(string)]; ok {
 				p.(map[string]any)["default"] = value
 			}
 		}
-		if err := unstructured.SetNestedSlice(object, parameters, "spec", "parameters"); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, unstructured.SetNestedSlice(object, parameters, "spec", "parameters"))
 		if manifest, err = yaml.Marshal(object); err != nil {
 			t.Fatal(err)
 		}
@@ -102,9 +97,7 @@ func needed(t *testing.T, tmpl *templates.Template) map[string]string {
 func added(t *testing.T, tmpl *templates.Template) []map[string]any {
 	t.Helper()
 	r, err := tmpl.Render(t.Context(), templates.Input{Pod: fragmenttest.Decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	var containers []map[string]any
 	for _, list := range []string{"initContainers", "containers"} {
 		for _, it := range r.Fragment.Field("spec", list).List() {
@@ -150,15 +143,11 @@ func TestTheTemplatesCasesPass(t *testing.T) {
 	list := make([]cases.Template, 0, len(charts.Names()))
 	for _, name := range charts.Names() {
 		manifest, err := charts.Template(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		list = append(list, cases.Template{File: name + ".yaml", Document: templates.ParseFile(manifest)[0]})
 	}
 	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{"."}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	count := map[string]int{}
 	for _, r := range results {
 		count[r.Template]++
@@ -218,9 +207,7 @@ func TestThePullSecretsOfAllChartsReachThePods(t *testing.T) {
 		own := added(t, compile(t, name, nil, nil))
 		tmpl := compile(t, name, nil, map[string]any{"global": map[string]any{"imagePullSecrets": []any{"mirror", "other"}}})
 		r, err := tmpl.Render(t.Context(), templates.Input{Pod: fragmenttest.Decode(t, minimalPod), Namespace: templates.Namespace{Name: "shop", Annotations: needed(t, tmpl)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		var want any
 		if len(own) > 0 {
 			want = []any{map[string]any{"name": "mirror"}, map[string]any{"name": "other"}}

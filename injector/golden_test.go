@@ -18,6 +18,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -70,13 +71,9 @@ func openCase(t *testing.T, dir string) *goldenCase {
 		c.namespace = NamespaceOf(c.read(t, "namespace.yaml"))
 	}
 	own, err := filepath.Glob(filepath.Join(dir, "template*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	files, err := filepath.Glob("testdata/templates/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if len(own) > 0 {
 		files = own
 	}
@@ -95,13 +92,9 @@ func goldenTemplate(t *testing.T, file string) templates.Entry {
 		return entry.(templates.Entry)
 	}
 	manifest, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	template, _, err := templates.Compile(manifest, templates.Options{Source: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	entry := templates.Entry{Name: template.Name(), Template: template}
 	goldenTemplates.Store(file, entry)
 	return entry
@@ -182,9 +175,7 @@ func (c *goldenCase) otherOrder(t *testing.T, pod map[string]any, out Outcome) {
 func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 	t.Helper()
 	rec, err := record.Parse(injected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, add := range []bool{false, true} {
 		changed, want := changedByOthers(t, injected, rec, add), changedByOthers(t, original, rec, add)
 		if diff := cmp.Diff(want, rec.Base(changed)); diff != "" {
@@ -199,9 +190,7 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 			continue
 		}
 		again, err := record.Parse(out.Pod)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if diff := cmp.Diff(want, again.Base(out.Pod)); diff != "" {
 			t.Errorf("the base pod changed with the second call (-want +base)\n%s", diff)
 		}
@@ -215,9 +204,7 @@ func (c *goldenCase) others(t *testing.T, original, injected map[string]any) {
 // which another order would move.
 func changedByOthers(t *testing.T, pod map[string]any, rec record.Record, add bool) map[string]any {
 	pod, err := DecodePod([]byte(encode(t, pod)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	spec := pod["spec"].(map[string]any)
 	for _, list := range []string{"containers", "initContainers"} {
 		containers, _ := spec[list].([]any)
@@ -275,17 +262,13 @@ func (c *goldenCase) checkFiles(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 }
 
 func (c *goldenCase) read(t *testing.T, name string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(c.dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	converted, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -325,9 +308,7 @@ func (c *goldenCase) inject(t *testing.T, pod map[string]any) Outcome {
 		t.Fatalf("the API server's library cannot apply the patch: %v\n%s", err, operations)
 	}
 	got, err := DecodePod(applied)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if !reflect.DeepEqual(got, out.Pod) {
 		t.Fatalf("the patch gives\n%s\nintended is\n%s", encode(t, got), encode(t, out.Pod))
 	}
@@ -355,9 +336,7 @@ func (c *goldenCase) base(t *testing.T, pod map[string]any) map[string]any {
 func (c *goldenCase) undo(t *testing.T, injected, original map[string]any) {
 	t.Helper()
 	rec, err := record.Parse(injected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if diff := cmp.Diff(original, rec.Base(injected)); diff != "" {
 		t.Errorf("the base pod is not the pod that came (-came +base)\n%s", diff)
 	}
@@ -397,9 +376,7 @@ func giveStatus(t *testing.T, pod, injected map[string]any) {
 func withoutStatus(t *testing.T, pod map[string]any) map[string]any {
 	t.Helper()
 	pod, err := DecodePod([]byte(encode(t, pod)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	meta, _ := pod["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
 	if _, ok := annotations[statusKey]; !ok {

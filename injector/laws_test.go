@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/templatestest"
@@ -82,15 +83,13 @@ var containerParts = []string{
 	`{securityContext: {capabilities: {add: [CHOWN], drop: [ALL]}}}`,
 }
 
-func fromYAML(t interface{ Fatal(...any) }, text string) map[string]any {
+func fromYAML(t errtest.T, text string) map[string]any {
 	b, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
 		t.Fatal(text, err)
 	}
 	object, err := DecodePod(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return object
 }
 
@@ -135,9 +134,7 @@ func drawTemplate(t *rapid.T, name, spec string) (templates.Entry, bool) {
 	}
 	inject := drawParts(t, name, parts, 3)
 	manifest, err := json.Marshal(map[string]any{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": map[string]any{"name": name}, "spec": joinedValue(fromYAML(t, spec), map[string]any{"inject": inject})})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	template, _, err := templates.Compile(manifest, templates.Options{})
 	if err != nil || len(inject) == 0 {
 		return templates.Entry{}, false
@@ -202,11 +199,9 @@ func drawSet(t *rapid.T, required bool) *templates.Set {
 	return templates.NewSet(entries)
 }
 
-func recordOf(t interface{ Fatal(...any) }, pod map[string]any) record.Record {
+func recordOf(t errtest.T, pod map[string]any) record.Record {
 	rec, err := record.Parse(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return rec
 }
 
@@ -282,9 +277,7 @@ func TestACallAfterOthersSettles(t *testing.T) {
 // changeByOthers returns a copy of the pod with a few changes.
 func changeByOthers(t *rapid.T, pod map[string]any) map[string]any {
 	pod, err := DecodePod(podschema.Encode(pod))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	spec := pod["spec"].(map[string]any)
 	for range rapid.IntRange(1, 4).Draw(t, "changes") {
 		lists := []string{"containers", "initContainers", "volumes", "tolerations"}

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -20,9 +21,7 @@ import (
 // changeAnywhere returns a copy of a pod that an attacker has changed in a few places.
 func changeAnywhere(t *rapid.T, pod map[string]any) map[string]any {
 	pod, err := DecodePod(podschema.Encode(pod))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for range rapid.IntRange(0, 3).Draw(t, "changes") {
 		changeOne(t, pod, 0)
 	}
@@ -119,9 +118,7 @@ func twins(t *rapid.T, set *templates.Set) *templates.Set {
 		manifest, _ := json.Marshal(map[string]any{"apiVersion": "pillion.dev/v1alpha1", "kind": "SidecarTemplate", "metadata": map[string]any{"name": e.Name},
 			"spec": map[string]any{"match": map[string]any{"podSelector": map[string]any{}}, "inject": json.RawMessage(e.Template.Spec().Inject)}})
 		template, _, err := templates.Compile(manifest, templates.Options{ForeignSidecars: []string{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		entries = append(entries, templates.Entry{Name: e.Name, Template: template})
 	}
 	return templates.NewSet(entries)
@@ -195,9 +192,7 @@ func TestAVerifiedPodHasAllThatIsRequired(t *testing.T) {
 			return
 		}
 		out, err := NewPipeline(Config{}).Verify(context.Background(), Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop"}, Templates: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if !out.Allowed {
 			refused++
 			return

@@ -9,6 +9,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -64,9 +65,7 @@ const plainPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spe
 func podOf(t testing.TB, text string) map[string]any {
 	t.Helper()
 	pod, err := DecodePod([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return pod
 }
 
@@ -74,13 +73,9 @@ func podOf(t testing.TB, text string) map[string]any {
 func patched(t testing.TB, pod map[string]any, operations string) map[string]any {
 	t.Helper()
 	before, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	p, err := jsonpatch.DecodePatch([]byte(operations))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	after, err := p.Apply(before)
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, operations, before)
@@ -101,9 +96,7 @@ func verifyRequired(t testing.TB, set *templates.Set, r Request, old map[string]
 	t.Helper()
 	r.Namespace, r.Templates, r.Old = shop, set, old
 	out, err := NewPipeline(Config{}).Verify(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if refused := out.Code == reason.RequiredMissing && strings.HasSuffix(out.Message, "(RequiredMissing)"); out.Allowed == refused || out.Allowed && out.Message != "" {
 		t.Fatalf("an outcome that contradicts itself: %+v", out)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/show"
 )
 
@@ -51,18 +52,14 @@ spec: {containers: [{name: web, image: "web:1", env: [{name: SIDE, value: "off"}
 status: {phase: Running}
 `, name, name, hour)
 	documents, err := workload.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	pod = documents[0].Object
 	if with == nil {
 		return pod
 	}
 	s := with.Session()
 	ns, err := with.NamespaceOf(t.Context(), "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	s.Namespaces.Add(ns)
 	out, err := s.OutcomeOf(t.Context(), pod, ns.Namespace, injector.Request{})
 	if err != nil || !out.Allowed {
@@ -78,17 +75,11 @@ var errUncalled = errors.New("not called")
 func created(t *testing.T, with *inspect.Live, pod *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	data, err := pod.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	exact, err := injector.DecodePod(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	ns, err := with.NamespaceOf(t.Context(), "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	out, err := with.Compare.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: exact, Namespace: ns.Namespace, Templates: with.Templates})
 	if err != nil || !out.Allowed {
 		t.Fatalf("injecting: %v %s", err, out.Message)
@@ -96,9 +87,7 @@ func created(t *testing.T, with *inspect.Live, pod *unstructured.Unstructured) *
 	if data, err = json.Marshal(out.Pod); err == nil {
 		err = json.Unmarshal(data, &pod.Object)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return pod
 }
 
@@ -171,17 +160,11 @@ func TestExplainOfACluster(t *testing.T) {
 				return true, created(t, admin, pod), nil
 			})
 			targets, err := inspect.ParseObjects(c.args)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			report, err := cl.Explain(t.Context(), targets)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			var text, encoded bytes.Buffer
-			if err := report.Text(&text, explain.Style{Width: 80}); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, report.Text(&text, explain.Style{Width: 80}))
 			golden(t, filepath.Join("testdata/explain", strings.ReplaceAll(name, " ", "-")+".txt"), text.String(), *updateExplained)
 			for line := range strings.Lines(text.String()) {
 				if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 80 && !strings.HasPrefix(line, "    kubectl ") {
@@ -192,13 +175,9 @@ func TestExplainOfACluster(t *testing.T) {
 			if first, _, _ := strings.Cut(text.String(), "\n"); strings.Contains(first, "right") || strings.Count(flat(text.String()), "you lack the right") > 1 {
 				t.Errorf("rights are not named once, at the end:\n%s", text.String())
 			}
-			if err := show.JSON(&encoded, report); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, show.JSON(&encoded, report))
 			var again explain.Report
-			if err := json.Unmarshal(encoded.Bytes(), &again); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, json.Unmarshal(encoded.Bytes(), &again))
 			var retold bytes.Buffer
 			if err := again.Text(&retold, explain.Style{Width: 80}); err != nil || retold.String() != text.String() {
 				t.Errorf("the JSON says something else: %v\n%s\nwant\n%s", err, retold.String(), text.String())
@@ -211,15 +190,11 @@ func TestExplainOfACluster(t *testing.T) {
 func golden(t *testing.T, file, got string, update bool) {
 	t.Helper()
 	if update {
-		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, os.WriteFile(file, []byte(got), 0o600))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if got != string(want) {
 		t.Errorf("%s has something else; -update-explained writes it:\n%s", file, got)
 	}
@@ -246,9 +221,7 @@ func TestObjectsAreNamedAsInKubectl(t *testing.T) {
 // docs/troubleshoot/explain.md shows a golden transcript of TestExplainOfACluster.
 func TestTheDocsShowWhatExplainPrints(t *testing.T) {
 	shown, err := os.ReadFile("testdata/explain/a-pod-with-an-older-sidecar.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	transcript.Recorded(t, "../docs/troubleshoot/explain.md", "a pod with an older sidecar", *updateExplained, func(string) string {
 		return "$ kubectl pillion explain -n shop pod/web-5d8f-old\n" + string(shown)
 	})

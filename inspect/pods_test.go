@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect"
 	"github.com/pillion-dev/pillion/inspect/inspecttest"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/webhook/state"
@@ -46,18 +47,14 @@ func statusPod(namespace, deployment string, n int, inject string) string {
 func injected(t *testing.T, set *templates.Set, ns templates.Namespace, pod string) string {
 	t.Helper()
 	var object map[string]any
-	if err := json.Unmarshal([]byte(pod), &object); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, json.Unmarshal([]byte(pod), &object))
 	object["apiVersion"], object["kind"] = "v1", "Pod"
 	out, err := injector.NewPipeline(injector.Config{}).Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: object, Namespace: ns, Templates: set})
 	if err != nil || !out.Allowed {
 		t.Fatalf("%v: %s", err, out.Message)
 	}
 	text, err := json.Marshal(out.Pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return string(text)
 }
 
@@ -67,16 +64,12 @@ func statusOf(t *testing.T, pods []string, set *templates.Set, namespaces []temp
 	o := inspecttest.Options{}
 	for _, text := range pods {
 		var pod map[string]any
-		if err := json.Unmarshal([]byte(text), &pod); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, json.Unmarshal([]byte(text), &pod))
 		o.Pods = append(o.Pods, pod)
 	}
 	for _, ns := range namespaces {
 		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns.Name, "labels": ns.Labels, "annotations": ns.Annotations}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		manifests = append(manifests, string(text))
 	}
 	c := inspecttest.Cluster(t, strings.Join(manifests, "\n---\n"), o)
@@ -116,9 +109,7 @@ func statusCluster(t *testing.T) *inspect.Live {
 func TestStatusCountsPodsByNamespaceAndWorkload(t *testing.T) {
 	reader := statusCluster(t)
 	r, err := reader.ComparePods(t.Context(), inspect.Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, n := range r.Namespaces {
 		if sum := n.UpToDate + n.Missing + n.Outdated + n.WouldBeRefused; sum != n.Pods {
 			t.Errorf("the pods of %s add up to %d, want %d", n.Name, sum, n.Pods)
@@ -199,9 +190,7 @@ func TestStatusShowsForgedNamesAsText(t *testing.T) {
 func quotedJSON(t *testing.T, text string) string {
 	t.Helper()
 	data, err := json.Marshal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return string(data)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/samples"
 )
@@ -22,13 +23,9 @@ type brokenPod struct {
 // A line that no pod breaks would never be held to a real API server.
 func TestEachLineOfTheTableFindsItsMistakeAndNothingElse(t *testing.T) {
 	data, err := os.ReadFile("testdata/pods.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	var cases []brokenPod
-	if err := yaml.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, yaml.Unmarshal(data, &cases))
 	untried := map[string]bool{"spec.any.volumeMounts.name": true}
 	for rule := range values {
 		untried[rule] = true
@@ -45,13 +42,9 @@ func TestEachLineOfTheTableFindsItsMistakeAndNothingElse(t *testing.T) {
 		spec := map[string]any{"containers": []any{container}}
 		maps.Copy(spec, c.Spec)
 		text, err := json.Marshal(map[string]any{"metadata": c.Metadata, "spec": spec})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		pod, err := podschema.DecodeObject(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		found := mistakesOf(pod)
 		if len(found) != 1 || found[0].field != c.Field {
 			t.Errorf("%s: %+v", c.Field, found)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/pillion-dev/pillion/charts"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/lint"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -31,9 +32,7 @@ func folder(t *testing.T, name string) []lint.Document {
 	var documents []lint.Document
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		for _, d := range templates.ParseFile(data) {
 			documents = append(documents, lint.Document{Source: filepath.Base(file), Document: d})
 		}
@@ -59,14 +58,10 @@ func TestEachKindOfMistakeIsFoundAndNothingElse(t *testing.T) {
 	}
 	const golden = "testdata/mistakes.txt"
 	if *update {
-		if err := os.WriteFile(golden, []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, os.WriteFile(golden, []byte(text.String()), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if diff := cmp.Diff(string(want), text.String()); diff != "" {
 		t.Errorf("findings (-want +got), -update writes them:\n%s", diff)
 	}
@@ -115,9 +110,7 @@ func TestTheLibraryHasNothingThatLintMinds(t *testing.T) {
 	var documents []lint.Document
 	for _, name := range charts.Names() {
 		data, err := charts.Template(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		documents = append(documents, lint.Document{Source: "library/" + name, Document: templates.Document{Manifest: data, Line: 1}})
 	}
 	for _, r := range lint.Run(documents, lint.Options{}) {
@@ -147,9 +140,7 @@ func TestTheAuthorsOwnPodsMustWorkAsTheyAre(t *testing.T) {
 	documents := []lint.Document{{Source: "proxy.yaml", Document: templates.Document{Manifest: []byte(forShop), Line: 1}}}
 	sample := func(pod string) samples.Sample {
 		raw, err := podschema.DecodeObject([]byte(pod))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		return samples.Sample{Name: "web", Pod: raw, Namespace: templates.Namespace{Name: "shop"}}
 	}
 	for _, c := range []struct{ why, pod, says string }{
@@ -182,9 +173,7 @@ func TestWhatTheKubeletMakesOfThePodsOfAnAuthorIsFound(t *testing.T) {
 		`{"spec":{"containers":[{"name":"web","image":"w:1"}]}}`:                                                   "",
 	} {
 		raw, err := podschema.DecodeObject([]byte(pod))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		var found []string
 		for _, f := range lint.Run(documents, lint.Options{Samples: []samples.Sample{{Name: "own", Pod: raw}}})[0].Findings {
 			if f.Severity != lint.Note {

@@ -18,6 +18,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/entries"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/rollout"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -61,24 +62,20 @@ func (s shipper) manifest() string {
 var compiled sync.Map
 
 // setOf returns the set of one template.
-func setOf(t interface{ Fatal(...any) }, manifest string) *templates.Set {
+func setOf(t errtest.T, manifest string) *templates.Set {
 	if set, ok := compiled.Load(manifest); ok {
 		return set.(*templates.Set)
 	}
 	tmpl, _, err := templates.Compile([]byte(manifest), templates.Options{Source: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	set := templates.NewSet([]templates.Entry{{Name: tmpl.Name(), Template: tmpl}})
 	compiled.Store(manifest, set)
 	return set
 }
 
-func decodePod(t interface{ Fatal(...any) }, text string) map[string]any {
+func decodePod(t errtest.T, text string) map[string]any {
 	pod, err := injector.DecodePod([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return pod
 }
 
@@ -89,7 +86,7 @@ func request(pod map[string]any, set *templates.Set) injector.Request {
 }
 
 // running injects a pod, and does to it what the API server and a kubelet do.
-func running(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) map[string]any {
+func running(t errtest.T, p *injector.Pipeline, pod map[string]any, set *templates.Set) map[string]any {
 	out, err := p.Inject(context.Background(), request(pod, set))
 	if err != nil || !out.Allowed {
 		t.Fatal(err, out.Message)
@@ -114,53 +111,41 @@ func running(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]
 }
 
 // compared says how a running pod stands.
-func compared(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) drift.Comparison {
+func compared(t errtest.T, p *injector.Pipeline, pod map[string]any, set *templates.Set) drift.Comparison {
 	now, err := drift.Comparer{Pipeline: p, Registration: entries.Registration{All: true}}.Compare(context.Background(), pod, request(pod, set).Namespace, set)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return now
 }
 
-func inPlace(t interface{ Fatal(...any) }, p *injector.Pipeline, pod map[string]any, set *templates.Set) (rollout.Change, string) {
+func inPlace(t errtest.T, p *injector.Pipeline, pod map[string]any, set *templates.Set) (rollout.Change, string) {
 	return rollout.InPlace(pod, compared(t, p, pod, set))
 }
 
-func clone(t interface{ Fatal(...any) }, object map[string]any) map[string]any {
+func clone(t errtest.T, object map[string]any) map[string]any {
 	text, err := json.Marshal(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return decodePod(t, string(text))
 }
 
 // patched is a pod after operations, by the library that kube-apiserver uses.
-func patched(t interface{ Fatal(...any) }, pod map[string]any, ops []patch.Operation) map[string]any {
+func patched(t errtest.T, pod map[string]any, ops []patch.Operation) map[string]any {
 	text, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	p, err := jsonpatch.DecodePatch(patch.Marshal(ops))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	after, err := p.Apply(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return decodePod(t, string(after))
 }
 
-func baseOf(t interface{ Fatal(...any) }, pod map[string]any) map[string]any {
+func baseOf(t errtest.T, pod map[string]any) map[string]any {
 	rec, err := record.Parse(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return rec.Base(pod)
 }
 
 // withoutImagesAndRecord is what an in-place change has to leave as it is.
-func withoutImagesAndRecord(t interface{ Fatal(...any) }, pod map[string]any) map[string]any {
+func withoutImagesAndRecord(t errtest.T, pod map[string]any) map[string]any {
 	pod = clone(t, pod)
 	for _, item := range pod["spec"].(map[string]any)["initContainers"].([]any) {
 		if c := item.(map[string]any); c["restartPolicy"] == "Always" && (c["name"] == "shipper" || c["name"] == "second") {

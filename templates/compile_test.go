@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/internal/tabletest"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/manifest"
@@ -21,9 +22,7 @@ func TestEachMistakeIsNamedWithItsPathAndLine(t *testing.T) {
 			number, rest, _ := strings.Cut(c.Want(), " ")
 			path, says, _ := strings.Cut(rest, ": ")
 			line, err := strconv.Atoi(number)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			_, _, err = Compile(manifestOf(c.Input), Options{Source: "dir/t.yaml"})
 			var bad *CompileError
 			if !errors.As(err, &bad) || !slices.ContainsFunc(bad.Problems, func(p Problem) bool {
@@ -119,9 +118,7 @@ func TestWarnings(t *testing.T) {
 	for _, c := range tabletest.Rows(t, "testdata/tables/warnings.txt") {
 		t.Run(c.Name, func(t *testing.T) {
 			_, warnings, err := Compile(manifestOf(c.Input), Options{Source: "t.yaml"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			var got []string
 			for _, w := range warnings {
 				got = append(got, w.String())
@@ -176,9 +173,7 @@ func TestTheItemsOfAListAreManifestsWithTheLineOfEach(t *testing.T) {
 	}
 	asJSON := func(text string) string {
 		converted, err := yaml.YAMLToJSON([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		return string(converted)
 	}
 	flat := func(name, order string) string { return strings.ReplaceAll(item(name, order), "\n  ", "\n") }

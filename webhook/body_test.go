@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // large is a review of a pod with an annotation of n bytes.
@@ -35,9 +37,7 @@ func (f *fixture) allFree(t *testing.T) {
 
 func TestBodiesHoldNoMoreThanTheyMayAndOrdinaryReviewsStillPass(t *testing.T) {
 	f := newFixture(t, nil)
-	if err := f.bodies.all.Acquire(t.Context(), f.bodies.size); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, f.bodies.all.Acquire(t.Context(), f.bodies.size))
 	if w := f.post(reviewOf(v1Version, "", false)); w.Code != http.StatusOK {
 		t.Errorf("an ordinary review: %d %s", w.Code, w.Body)
 	}
@@ -76,9 +76,7 @@ func TestBodiesOfAllSizesAreReadWholeAndGivenBack(t *testing.T) {
 func begin(t *testing.T, address string, announced, size int, trickle bool) net.Conn {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	if _, err := fmt.Fprintf(c, "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", announced, strings.Repeat(" ", size)); err != nil {
 		t.Fatal(err)
@@ -101,9 +99,7 @@ func TestAReviewThatComesTooSlowlyIsTriedAgain(t *testing.T) {
 	c := begin(t, server.Listener.Addr().String(), 2*ordinaryBody, 1, false)
 	defer func() { _ = c.Close() }() // before the server, which waits for it
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("Retry-After") != "1" {
 		t.Errorf("HTTP %d, %v; want 503, after which API servers try again", answer.StatusCode, answer.Header)
 	}
@@ -122,9 +118,7 @@ func TestSlowSendersGiveWayToOthers(t *testing.T) {
 			}
 			post := func(body string) int {
 				answer, err := server.Client().Post(server.URL, "application/json", strings.NewReader(body))
-				if err != nil {
-					t.Fatal(err)
-				}
+				errtest.ExpectNone(t, err)
 				_, _ = io.Copy(io.Discard, answer.Body)
 				_ = answer.Body.Close()
 				return answer.StatusCode
@@ -155,9 +149,7 @@ func TestABodyThatIsTooLongIsRefusedBeforeItIsRead(t *testing.T) {
 	server := httptest.NewServer(f.mutate)
 	defer server.Close()
 	c, err := net.Dial("tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	defer func() { _ = c.Close() }()
 	_, _ = fmt.Fprintf(c, "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", maxBody+1)
 	answer, err := http.ReadResponse(bufio.NewReader(c), nil)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pillion-dev/pillion/charts"
 	"github.com/pillion-dev/pillion/internal/cputime"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -105,13 +106,9 @@ func (c cost) body(tb testing.TB) string {
 	}
 	ours, _ := cost{inject: c.inject, templates: c.templates}.handlers(tb)
 	patch, err := jsonpatch.DecodePatch([]byte(strings.ReplaceAll(string(patchOf(tb, ours, body)), `"path":"`, `"path":"/request/object`)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	errtest.ExpectNone(tb, err)
 	again, err := patch.Apply([]byte(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	errtest.ExpectNone(tb, err)
 	return string(again)
 }
 
@@ -125,9 +122,7 @@ func libraryAnd(tb testing.TB, others int) *templates.Set {
 	var manifests []string
 	for _, name := range charts.Names() {
 		manifest, err := charts.Template(name)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		errtest.ExpectNone(tb, err)
 		manifests = append(manifests, string(manifest))
 	}
 	for i := range others {

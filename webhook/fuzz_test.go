@@ -20,6 +20,7 @@ import (
 
 	"github.com/pillion-dev/pillion/controller/events"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -91,22 +92,16 @@ func again(t *testing.T, to http.Handler, body []byte, first *admissionv1.Admiss
 		return
 	}
 	_, review, err := decodeReview(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	patch, err := jsonpatch.DecodePatch(first.Response.Patch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	pod, err := patch.Apply(review.Object)
 	if err != nil {
 		t.Fatalf("the patch %s cannot be applied to %s: %v", first.Response.Patch, review.Object, err)
 	}
 	review.Object, review.pod = pod, nil
 	second, err := json.Marshal(map[string]any{"apiVersion": v1Version, "kind": "AdmissionReview", "request": review})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	answer := lawful(t, to, second)
 	if answer == nil || !answer.Response.Allowed || answer.Response.Patch != nil {
 		t.Fatalf("a second call with %s is answered with %+v", second, answer)
@@ -156,9 +151,7 @@ func FuzzVerifyAnswersAnything(f *testing.F) {
 //fuzz:slow compiles the template of each review that has a sound one, about 1 ms
 func FuzzGuardAnswersAnything(f *testing.F) {
 	compiled, _, err := templates.Compile([]byte(logShipper), templates.Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	errtest.ExpectNone(f, err)
 	set := templates.NewSet([]templates.Entry{{Name: "shipper", Template: compiled}})
 	guard := newFixture(f, forgetful(nil)).Handler(NewGuard(GuardOptions{
 		Templates: func() *templates.Set { return set },
@@ -242,9 +235,7 @@ func FuzzAnnotationsAreAnswered(f *testing.F) {
 		text := ""
 		if onPod {
 			encoded, err := json.Marshal(annotations)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			text = `,"annotations":` + string(encoded)
 		}
 		body := []byte(strings.Replace(reviewOf(v1Version, "@", false), "@", text, 1))

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/pillion-dev/pillion/charts"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -35,9 +36,7 @@ spec:
 func guardedObject(t *testing.T, annotations string) map[string]any {
 	t.Helper()
 	var object map[string]any
-	if err := yaml.Unmarshal([]byte(strings.Replace(guarded, "ANNOTATIONS", annotations, 1)), &object); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, yaml.Unmarshal([]byte(strings.Replace(guarded, "ANNOTATIONS", annotations, 1)), &object))
 	return object
 }
 
@@ -87,17 +86,13 @@ func judgeBy(t *testing.T, o GuardOptions, operation string, object, old map[str
 		request["oldObject"] = old
 	}
 	body, err := json.Marshal(map[string]any{"apiVersion": v1Version, "kind": "AdmissionReview", "request": request})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	w := postTo(guard, string(body))
 	if w.Code != http.StatusOK {
 		t.Fatalf("HTTP %d: %s", w.Code, w.Body)
 	}
 	var review admissionv1.AdmissionReview
-	if err := json.Unmarshal(w.Body.Bytes(), &review); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, json.Unmarshal(w.Body.Bytes(), &review))
 	return review.Response
 }
 
@@ -210,22 +205,14 @@ func TestOrdinaryTemplatesDoNotWaitForLargeObjects(t *testing.T) {
 		guard := f.Handler(NewGuard(GuardOptions{Templates: f.Pods.Templates}))
 		for _, name := range []string{"fluent-bit", "git-sync", "opentelemetry-java", "istio-proxy"} {
 			manifest, err := charts.Template(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			var object map[string]any
-			if err := yaml.Unmarshal(manifest, &object); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, yaml.Unmarshal(manifest, &object))
 			text, err := json.Marshal(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			object["metadata"].(map[string]any)["annotations"] = map[string]any{"kubectl.kubernetes.io/last-applied-configuration": string(text)}
 			text, err = json.Marshal(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			old := strings.Replace(string(text), `"spec":{`, `"spec":{"suspend":true,`, 1)
 			got := decodeAnswer(t, postTo(guard, `{"apiVersion":"`+v1Version+`","kind":"AdmissionReview","request":{"uid":"1","operation":"UPDATE","name":"`+name+`",
 				"kind":{"group":"pillion.dev","version":"v1alpha1","kind":"SidecarTemplate"},"object":`+string(text)+`,"oldObject":`+old+`}}`)).Response

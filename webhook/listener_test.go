@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // listen returns a bounded listener on loopback, and a function that connects to it and
@@ -15,22 +17,16 @@ import (
 func listen(t *testing.T, most int) (*listener, func() (client net.Conn, server *boundConn)) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	l := newListener(inner, most)
 	t.Cleanup(func() { _ = l.Close() })
 	return l, func() (net.Conn, *boundConn) {
 		t.Helper()
 		client, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		t.Cleanup(func() { _ = client.Close() })
 		server, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		return client, server.(*boundConn)
 	}
 }
@@ -38,9 +34,7 @@ func listen(t *testing.T, most int) (*listener, func() (client net.Conn, server 
 // isOpen reports whether the other end has left a connection open.
 func isOpen(t *testing.T, c net.Conn) bool {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 	_, err := c.Read(make([]byte, 1))
 	timeout, ok := err.(net.Error)
 	return ok && timeout.Timeout()
@@ -75,9 +69,7 @@ func TestConnectionsThatWorkAreNotClosedForANewOne(t *testing.T) {
 	second, b := connect()
 	_, _ = a.startWork(), b.startWork()
 	refused, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	defer func() { _ = refused.Close() }()
 	go func() { _, _ = l.Accept() }()
 	_ = refused.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -94,9 +86,7 @@ func TestAClosedConnectionMakesRoom(t *testing.T) {
 	kept, _ := connect()
 	for range 10 {
 		_, server := connect()
-		if err := server.Close(); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, server.Close())
 	}
 	if len(l.conns) != 1 || !isOpen(t, kept) {
 		t.Errorf("%d connections are counted, want the open one", len(l.conns))
@@ -107,9 +97,7 @@ func TestAClosedConnectionMakesRoom(t *testing.T) {
 func TestAConnectionIsUsefulOnlyForAReview(t *testing.T) {
 	for body, want := range map[string]bool{reviewOf(v1Version, "", false): true, "{": false} {
 		inner, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		l := newListener(inner, 2)
 		var conn *boundConn
 		server := &http.Server{Handler: newFixture(t, nil).mutate, ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -118,9 +106,7 @@ func TestAConnectionIsUsefulOnlyForAReview(t *testing.T) {
 		}}
 		go func() { _ = server.Serve(l) }()
 		response, err := http.Post("http://"+inner.Addr().String(), "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		_ = response.Body.Close()
 		l.mu.Lock()
 		if conn.useful != want {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 )
@@ -23,20 +24,14 @@ import (
 func injectedReview(t *testing.T, f *fixture, change func(pod map[string]any)) string {
 	t.Helper()
 	pod, err := injector.DecodePod([]byte(fmt.Sprintf(podWithToken, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	out, err := f.Pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: templates.Namespace{Name: "shop", Annotations: map[string]string{"pillion.dev/inject": "shipper"}}, Templates: f.Templates()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if change != nil {
 		change(out.Pod)
 	}
 	text, err := json.Marshal(out.Pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return strings.Replace(reviewOf(v1Version, "", false), fmt.Sprintf(podWithToken, ""), string(text), 1)
 }
 
@@ -90,9 +85,7 @@ func TestAPodIsCountedOnceHoweverOftenTheAPIServerAsks(t *testing.T) {
 func counted(t *testing.T, f *fixture, name string) map[string]float64 {
 	t.Helper()
 	families, err := f.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	values := map[string]float64{}
 	for _, family := range families {
 		if family.GetName() != name {
@@ -142,9 +135,7 @@ func TestNoTenantMakesTheMetricsGrow(t *testing.T) {
 	})
 	series := func() int {
 		n, err := testutil.GatherAndCount(f.registry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		return n
 	}
 	good := reviewOf(v1Version, "", false)

@@ -10,6 +10,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/pillion-dev/pillion/controller/labels"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -21,9 +22,7 @@ func namespaceWebhook(t testing.TB, change func(*parts)) http.Handler {
 	t.Helper()
 	template, _, err := templates.Compile([]byte("apiVersion: pillion.dev/v1alpha1\nkind: SidecarTemplate\nmetadata: {name: audit}\n"+
 		"spec: {required: true, match: {namespaceSelector: {matchLabels: {team: payments}}}, inject: {metadata: {labels: {a: b}}}}"), templates.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: template}})
 	proven := func() bool { return true }
 	return newFixture(t, change).Handler(NewNamespace(labels.Rules{Excluded: []string{"kube-system"}, Enforcement: labels.EnforceAsked}, proven, func() *templates.Set { return set }))
@@ -190,16 +189,12 @@ func TestANamespaceThatFindsNoRoomIsLabelledUnread(t *testing.T) {
 		}
 		// An API server patches what it decoded: of several members of one name the last.
 		var decoded any
-		if err := json.Unmarshal([]byte(object), &decoded); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, json.Unmarshal([]byte(object), &decoded))
 		if why == "the last labels count" {
 			delete(decoded.(map[string]any)["metadata"].(map[string]any)["labels"].(map[string]any), "pillion.dev/injection")
 		}
 		text, err := json.Marshal(decoded)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		var got struct {
 			Metadata struct{ Labels json.RawMessage }
 		}

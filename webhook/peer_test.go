@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // signed returns a certificate of the template that a CA signs, or that signs itself.
@@ -32,22 +34,16 @@ func signed(t *testing.T, template *x509.Certificate, key crypto.Signer, by *tls
 		parent, signer = by.Leaf, by.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
 func ecKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return key
 }
 
@@ -151,9 +147,7 @@ func TestAFileThatIsNoListOfCAsIsRefused(t *testing.T) {
 	a := newAuthority(t)
 	leaf := clientOf(t, a, nil)
 	key, err := x509.MarshalECPrivateKey(ecKey(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for name, file := range map[string][]byte{
 		"empty":                       nil,
 		"text":                        []byte("ca.crt"),

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
 
@@ -55,9 +56,7 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 		var want struct {
 			Request standardReview `json:"request"`
 		}
-		if err := json.Unmarshal([]byte(body), &want); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, json.Unmarshal([]byte(body), &want))
 		_, r, err := decodeReview([]byte(body))
 		if err != nil {
 			t.Fatalf("%v\nin %s", err, body)
@@ -69,13 +68,9 @@ func TestAReviewIsReadAsTheStandardLibraryDoes(t *testing.T) {
 		}
 		r.memory.room = newRoom(16)
 		pod, err := r.Metadata(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		whole, err := r.Pod(context.Background(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		wholly, err := podschema.DecodeObject(want.Request.Object, "metadata", "managedFields")
 		if diff := cmp.Diff(wholly, whole); err != nil || diff != "" {
 			t.Fatalf("%v\n%s\nin %s", err, diff, body)
@@ -103,13 +98,9 @@ func TestOfDuplicatesTheLastCounts(t *testing.T) {
 	}
 	r.memory.room = newRoom(16)
 	metadata, err := r.Metadata(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	pod, err := r.Pod(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	want := map[string]any{"labels": map[string]any{"c": "3"}, "uid": "b"}
 	if !cmp.Equal(metadata["metadata"], any(want)) || !cmp.Equal(pod["metadata"], any(want)) {
 		t.Errorf("the metadata are %v, and in the whole pod %v", metadata["metadata"], pod["metadata"])

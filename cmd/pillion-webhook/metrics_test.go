@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/pillion-dev/pillion/controller/settings"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/webhook"
 )
 
@@ -23,20 +24,14 @@ import (
 func testReplica(t *testing.T, change ...func(*settings.Settings)) (*replica, *prometheus.Registry) {
 	t.Helper()
 	c, err := settings.Parse([]byte("{server: {namespace: pillion-system}, templates: {namespaced: true}, namespaces: {proof: pillion-proof, uninstallMarker: pillion-uninstall}, pods: {countEvery: 5m}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, f := range change {
 		f(&c)
 	}
-	if err := c.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, c.Validate())
 	registry := prometheus.NewRegistry()
 	replica, err := newReplica(c, &rest.Config{Host: "https://127.0.0.1:1"}, registry, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return replica, registry
 }
 
@@ -78,9 +73,7 @@ func sections(t *testing.T) (all map[string]string, shared string) {
 	all = map[string]string{}
 	for _, page := range []string{"metrics.md", "replica-metrics.md"} {
 		text, err := os.ReadFile("../../docs/reference/" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		for section := range strings.SplitSeq(strings.ReplaceAll(string(text), "\n## ", "\n### "), "\n### ") {
 			name, rest, _ := strings.Cut(section, "\n\n")
 			switch {
@@ -135,9 +128,7 @@ func TestTheReferenceHasTheTypesAndTheLabelsValuesOfWhatAReplicaStartsWith(t *te
 		t.Errorf("docs/reference/metrics.md lacks %s", want)
 	}
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, f := range families {
 		page, ok := pages[f.GetName()]
 		if ok && !strings.HasPrefix(page, strings.ToLower(f.GetType().String())+". ") {
@@ -158,9 +149,7 @@ func TestAReplicaThatIsToProveNothingSaysThatNothingIsProven(t *testing.T) {
 	for _, namespace := range []string{"", "pillion-proof"} {
 		_, registry := testReplica(t, func(s *settings.Settings) { s.Namespaces.Proof = namespace })
 		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "pillion_enforcement_proven" })
 		if i < 0 || families[i].Metric[0].Gauge.GetValue() != 0 {
 			t.Errorf("%q: no metric says 0", namespace)

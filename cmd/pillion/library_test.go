@@ -23,6 +23,7 @@ import (
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/inspect/explain"
 	"github.com/pillion-dev/pillion/inspect/manifests"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
@@ -61,24 +62,16 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 	fmt.Fprintln(columns, "NAME\tPOD SECURITY\tPORTS\tDESCRIPTION")
 	for _, name := range charts.Names() {
 		manifest, err := charts.Template(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		template, err := manifests.LibraryTemplate(name, templates.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		entry, err := describe(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		comment, _, _ := strings.Cut(string(manifest), "apiVersion:")
 		var page strings.Builder
 		fmt.Fprintf(&page, "# %s\n\n%s\n\n", name, strings.ReplaceAll(strings.TrimSpace(commentMark.ReplaceAllString(comment, "")), "*", `\*`))
 		needed, err := neededParameters(t.Context(), template)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		var requirements []string
 		for _, p := range template.Parameters() {
 			key := strings.TrimPrefix(p.Annotation, name+"."+v1alpha1.Group+"/")
@@ -94,13 +87,9 @@ func TestTheReferenceOfTheLibraryIsUpToDate(t *testing.T) {
 		fmt.Fprintf(&table, "| [`%s`](library/%s.md) | %s | %s | %s | %s |\n", name, name, entry.description, strings.Join(requirements, " "), entry.podSecurity, ports)
 		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\n", name, entry.podSecurity, ports, entry.description)
 	}
-	if err := columns.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, columns.Flush())
 	if *update {
-		if err := os.WriteFile("library.txt", []byte(list.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, os.WriteFile("library.txt", []byte(list.String()), 0o644))
 	} else if diff := gocmp.Diff(list.String(), libraryList); diff != "" {
 		t.Errorf("library.txt differs from the templates; go generate ./cmd/pillion writes it (-want +got):\n%s", diff)
 	}

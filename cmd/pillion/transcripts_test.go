@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 var update = flag.Bool("update", false, "write the transcripts and the generated pages of the documentation anew")
@@ -20,14 +21,10 @@ func pages(t *testing.T) map[string]string {
 	all := map[string]string{}
 	for _, pattern := range []string{"../../README.md", "../../docs/*.md", "../../docs/*/*.md"} {
 		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		for _, path := range found {
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			all[path] = string(text)
 		}
 	}
@@ -37,9 +34,7 @@ func pages(t *testing.T) map[string]string {
 // The documentation shows what the command line prints.
 func TestTranscriptsThatNeedNoClusterAreTrue(t *testing.T) {
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	found := 0
 	for path, text := range pages(t) {
 		for _, b := range transcript.Blocks(text) {
@@ -69,9 +64,7 @@ func TestTranscriptsThatNeedNoClusterAreTrue(t *testing.T) {
 			}
 			// A command stands once in a page: several blocks have the same folder.
 			text = strings.Replace(text, "```console\n"+b.Text+"```\n", "```console\n"+want+"```\n", 1)
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, os.WriteFile(path, []byte(text), 0o600))
 		}
 	}
 	if found == 0 {

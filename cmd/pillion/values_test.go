@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pillion-dev/pillion/docs/transcript"
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 //go:generate go test . -run TestTheReferenceOfValuesIsUpToDate -update
@@ -43,13 +44,9 @@ const firstPageValues = 13
 // TestTheReferenceOfValuesIsUpToDate holds docs/reference/values.md and more-values.md to the comments of the chart's values.
 func TestTheReferenceOfValuesIsUpToDate(t *testing.T) {
 	text, err := os.ReadFile(chart + "values.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	var file yaml.Node
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, yaml.Unmarshal(text, &file))
 	first, second := *file.Content[0], *file.Content[0]
 	first.Content, second.Content = first.Content[:2*firstPageValues], second.Content[2*firstPageValues:]
 	for i, name := range commonValues {
@@ -117,9 +114,7 @@ func shortValue(t *testing.T, value *yaml.Node) string {
 	bare := *value
 	bare.HeadComment, bare.LineComment, bare.FootComment = "", "", ""
 	text, err := yaml.Marshal(&bare)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return "`" + strings.TrimSpace(string(text)) + "`"
 }
 

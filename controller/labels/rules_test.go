@@ -13,6 +13,7 @@ import (
 
 	"github.com/pillion-dev/pillion/injector"
 	"github.com/pillion-dev/pillion/injector/reason"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/templatestest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -140,13 +141,9 @@ func TestWithoutTheLabelThereIsNothingToVerify(t *testing.T) {
 		ns := next()
 		ns = apply(ns, Rules{}.Changes(set, false, ns))
 		pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		out, err := pipeline.Verify(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns.Namespace, Templates: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if out.Allowed {
 			continue
 		}
@@ -327,9 +324,7 @@ func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	pipeline := injector.NewPipeline(injector.Config{})
 	pod, err := injector.DecodePod([]byte(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"app","image":"nginx"}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	touched := 0
 	for range 300 {
 		set, next := random(t, r)
@@ -338,9 +333,7 @@ func TestWithoutTheLabelNothingIsInjected(t *testing.T) {
 			ns.Annotations = map[string]string{"pillion.dev/inject": inject}
 		}
 		out, err := pipeline.Inject(t.Context(), injector.Request{Operation: "CREATE", Pod: pod, Namespace: ns.Namespace, Templates: set})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		// Who suspends a required template has its pods left alone: the warning is for those
 		// that another template brings here.
 		if out.Allowed && len(out.Operations) == 0 && !slices.ContainsFunc(out.Templates, func(o injector.TemplateOutcome) bool { return o.Code != reason.Suspended }) {

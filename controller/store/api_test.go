@@ -23,6 +23,7 @@ import (
 	"github.com/pillion-dev/pillion/controller/logtest"
 	"github.com/pillion-dev/pillion/controller/runtest"
 	"github.com/pillion-dev/pillion/controller/store"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -162,22 +163,16 @@ func (c *cluster) deleteAll(t *testing.T, namespace string, names ...string) {
 		of = store.NamespacedResource
 	}
 	for _, name := range names {
-		if err := c.Resource(of).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, c.Resource(of).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
 	}
 }
 
 func (c *cluster) setDefinition(t *testing.T, of schema.GroupVersionResource, change func(*unstructured.Unstructured)) {
 	t.Helper()
 	o, err := c.Resource(definitions).Get(t.Context(), of.GroupResource().String(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	change(o)
-	if err := c.Tracker().Update(definitions, o, ""); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, c.Tracker().Update(definitions, o, ""))
 }
 
 var (

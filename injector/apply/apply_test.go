@@ -11,6 +11,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/patch"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -23,9 +24,7 @@ func update(t testing.TB, pod map[string]any, fragment string) (apply.Result, er
 	if err != nil {
 		return r, err
 	}
-	if err := patch.Check(t.Context(), pod, r.Operations, r.Pod); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, patch.Check(t.Context(), pod, r.Operations, r.Pod))
 	again, err := call(t, r.Pod, fragment)
 	if err != nil || len(again.Operations) > 0 || len(again.Warnings) != len(r.Warnings) {
 		t.Fatalf("the next call: %v %s %q", err, patch.Marshal(again.Operations), again.Warnings)
@@ -36,9 +35,7 @@ func update(t testing.TB, pod map[string]any, fragment string) (apply.Result, er
 func call(t testing.TB, pod map[string]any, fragment string) (apply.Result, error) {
 	t.Helper()
 	rec, err := record.Parse(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	base := rec.Base(pod)
 	m, err := merge.Merge(t.Context(), merge.State{Base: base, Pod: base}, fragmenttest.Parse(t, fragment), merge.Template{Name: "t", OnConflict: "Overwrite"})
 	if err != nil || len(m.Conflicts) > 0 {
@@ -57,9 +54,7 @@ func call(t testing.TB, pod map[string]any, fragment string) (apply.Result, erro
 func patched(t testing.TB, pod map[string]any, operations string) map[string]any {
 	t.Helper()
 	p, err := jsonpatch.DecodePatch([]byte(operations))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	after, err := p.Apply(podschema.Encode(pod))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, podschema.Encode(pod))
@@ -104,13 +99,9 @@ func TestEveryRowOfTheTable(t *testing.T) {
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			first, err := update(t, fragmenttest.Decode(t, author), c.first)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			second, err := update(t, patched(t, first.Pod, c.others), c.second)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			if got := spec(second.Pod); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/pillion-dev/pillion/injector/apply"
 	"github.com/pillion-dev/pillion/injector/merge"
 	"github.com/pillion-dev/pillion/injector/record"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
 )
@@ -169,15 +170,11 @@ func TestWhatTheAPIServerDerivesIsNotTheAuthors(t *testing.T) {
 	} {
 		pod := fragmenttest.Decode(t, "spec: "+c.pod)
 		o, err := inject(t, pod, named(c.fragment))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		created := fragmenttest.Decode(t, string(podschema.Encode(update(t, pod, record.New(), o).Pod)))
 		c.derive(created["spec"].(map[string]any))
 		rec, err := record.Parse(created)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if base := rec.Base(created); string(podschema.Encode(base)) != string(podschema.Encode(pod)) {
 			t.Errorf("%s: the base pod is %s\nwant %s", name, podschema.Encode(base), podschema.Encode(pod))
 		}
@@ -199,21 +196,15 @@ func TestADerivedRequestFollowsTheLimitOfANewVersion(t *testing.T) {
 	} {
 		pod := fragmenttest.Decode(t, "spec: {containers: [{name: web, image: x}]}")
 		before, err := inject(t, pod, named(extend("resources: {limits: {cpu: 1}}")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		copied := fragmenttest.Decode(t, string(podschema.Encode(update(t, pod, record.New(), before).Pod)))
 		if c.request != "" {
 			items(copied["spec"].(map[string]any), "containers")[0]["resources"].(map[string]any)["requests"] = map[string]any{"cpu": c.request}
 		}
 		rec, err := record.Parse(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		after, err := mergeAll(t, rec.Base(copied), named(extend("resources: {limits: {cpu: 500m}}")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if got := at(update(t, copied, rec, after).Pod, "spec", "containers"); !strings.Contains(got, `"resources":`+c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

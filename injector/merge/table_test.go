@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pillion-dev/pillion/injector/merge"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -155,9 +156,7 @@ func checkRow(t *testing.T, r row, one template, policy string, outright bool) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if got := at(o.pod, r.path...); got != value {
 		t.Errorf("got %s, want %s", got, value)
 	}
@@ -189,17 +188,13 @@ func TestARequiredTemplateConflictsWithEveryOtherValue(t *testing.T) {
 
 func TestWritersSayWhoWroteAPlaceOrTheWholeAroundIt(t *testing.T) {
 	o, err := mergeAll(t, fragmenttest.Decode(t, web(", env: [{name: OWN, value: x}]", "")), named("spec: {initContainers: [{name: s, image: s, env: [{name: A, value: x}]}]}", "spec: {initContainers: [{name: s, env: [{name: B, value: x}]}], containers: [{name: web, env: [{name: OWN, value: x}, {name: NEW, value: x}]}]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for path, want := range map[string]string{
 		"spec.initContainers[name=s]": "a", "spec.initContainers[name=s].env[name=A].value": "a", "spec.initContainers[name=s].env[name=B].value": "b",
 		"spec.containers[name=web].env[name=NEW]": "b", "spec.containers[name=web].env[name=OWN]": "", "spec.containers[name=web]": "", "spec": "",
 	} {
 		p, err := podschema.ParsePath(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if got := o.writers.By(p.Segments()); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}

@@ -12,6 +12,7 @@ import (
 	evanphx "gopkg.in/evanphx/json-patch.v4"
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 )
 
@@ -187,9 +188,7 @@ func applyLikeTheAPIServer(t testing.TB, doc string, ops []Operation) (out strin
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, d.Decode(&v))
 	return text(t, v), nil
 }
 
@@ -218,9 +217,7 @@ func TestApplyAgreesWithTheLibraryOfTheAPIServer(t *testing.T) {
 			applied++
 		}
 		ours, err := applyAll(t, doc, ops...)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		errtest.ExpectNone(rt, err)
 		theirs, err := applyLikeTheAPIServer(t, before, ops)
 		if err != nil || text(t, ours) != theirs {
 			rt.Fatalf("ours   %s\ntheirs %s (%v)", text(t, ours), theirs, err)
@@ -231,9 +228,7 @@ func TestApplyAgreesWithTheLibraryOfTheAPIServer(t *testing.T) {
 		if text(t, doc) != before {
 			rt.Fatalf("the document was changed: %s\nwas %s", text(t, doc), before)
 		}
-		if err := Check(t.Context(), doc, ops, current); err != nil {
-			rt.Fatal(err)
-		}
+		errtest.ExpectNone(rt, Check(t.Context(), doc, ops, current))
 	})
 	if applied == 0 {
 		t.Fatal("no generated operation ever applied")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 const container = `{"containers":[{"name":"web"}]}`
@@ -26,14 +28,10 @@ func TestThePodOfEveryWorkloadIsFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			documents, err := Parse([]byte(c.in))
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			before, _ := json.Marshal(documents[0].Object)
 			got, _, err := Change(documents[0].Object, mark)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			want, _ := Parse([]byte(c.want))
 			if !reflect.DeepEqual(got, want[0].Object) {
 				t.Errorf("got %v, want %v", got, want[0].Object)
@@ -91,9 +89,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, d := range documents {
 			text, err := YAML(d.Object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			read, err := Parse([]byte(text))
 			if err != nil || len(read) != 1 || !reflect.DeepEqual(read[0].Object, d.Object) {
 				t.Fatalf("%v\nis written as\n%s\nand read as %v (%v)", d.Object, text, read, err)

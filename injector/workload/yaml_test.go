@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // Kubernetes' own conversion rounds them to float64.
@@ -36,14 +38,10 @@ func TestNumbersAreReadAndWrittenAsTheyStand(t *testing.T) {
 func TestTheRestIsReadAsKubectlReadsIt(t *testing.T) {
 	in := "a: y\nb: off\nc: 0x10\nd: 0777\ne: 1_000\nf: .5\ng: 1e400\nh: 2026-01-01\ni: ~\nj: .inf2\nk: 1:30\n"
 	documents, err := Parse([]byte(in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	got, _ := json.Marshal(documents[0].Object)
 	want, err := yaml.YAMLToJSON([]byte(in))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s\nis read as %s\nwant       %s", in, got, want)
 	}
@@ -81,9 +79,7 @@ func TestWrittenYAMLReadsBackAsTheSameObject(t *testing.T) {
 	for range 3000 {
 		object := map[string]any{"kind": "Pod", "value": value(4)}
 		text, err := YAML(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		documents, err := Parse([]byte(text))
 		if err != nil || len(documents) != 1 || !reflect.DeepEqual(documents[0].Object, object) {
 			t.Fatalf("%#v\nis written as\n%s\nand read as %#v (%v)", object, text, documents, err)

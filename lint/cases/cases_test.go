@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/lint/cases"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -51,12 +52,8 @@ func lay(t *testing.T, files map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		errtest.ExpectNone(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	return dir
 }
@@ -65,23 +62,17 @@ func lay(t *testing.T, files map[string]string) string {
 func run(t *testing.T, dir string, update bool) []cases.Result {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	var list []cases.Template
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		for _, d := range templates.ParseFile(data) {
 			list = append(list, cases.Template{File: file, Document: d})
 		}
 	}
 	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{dir}, Update: update})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return results
 }
 
@@ -114,9 +105,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		got[name] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return got
 }
 
@@ -181,9 +170,7 @@ func TestAFolderOfCasesWithoutATemplateIsReported(t *testing.T) {
 		t.Errorf("result %+v", r)
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "side.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	results, err := cases.Run(t.Context(), []cases.Template{{File: filepath.Join(dir, "side.yaml"), Document: templates.ParseFile(data)[0]}}, cases.Options{})
 	if err != nil || len(results) != 0 {
 		t.Errorf("for a single file: %+v, %v; want nothing", results, err)
@@ -247,9 +234,7 @@ func TestACasePassesAfterAnUpdate(t *testing.T) {
 func TestUpdateWritesNothingOutsideTheCases(t *testing.T) {
 	outside := t.TempDir()
 	victim := filepath.Join(outside, "want.yaml")
-	if err := os.WriteFile(victim, []byte("mine\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, os.WriteFile(victim, []byte("mine\n"), 0o600))
 	dir := lay(t, map[string]string{"side.yaml": sidecar, "testdata/side/file/pod.yaml": pod, "outside/pod.yaml": pod})
 	for link, target := range map[string]string{
 		"testdata/side/file/want.yaml": victim,

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/lint/cases"
 	"github.com/pillion-dev/pillion/templates"
 )
@@ -21,16 +22,12 @@ type example struct {
 func examplesOf(t *testing.T, folder string) []*example {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	var all []*example
 	var list []cases.Template
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		documents := templates.ParseFile(data)
 		if len(documents) != 1 {
 			t.Fatalf("%s has %d documents", file, len(documents))
@@ -42,9 +39,7 @@ func examplesOf(t *testing.T, folder string) []*example {
 		list = append(list, cases.Template{File: file, Document: documents[0]})
 	}
 	results, err := cases.Run(t.Context(), list, cases.Options{Whole: []string{folder}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, r := range results {
 		for _, problem := range r.Problems {
 			t.Errorf("%s: %s", r.Case, problem)
@@ -74,9 +69,7 @@ func TestTheDocsShowTheExamplesThatAreTested(t *testing.T) {
 func wantPieces(t *testing.T, page string, shown []*example) {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, e := range shown {
 		if !strings.Contains(string(text), "]("+e.file+")") {
 			t.Errorf("%s has no link to %s", page, e.file)

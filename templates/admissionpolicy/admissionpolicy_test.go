@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pillion-dev/pillion/injector"
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 	"github.com/pillion-dev/pillion/templates/fragment/fragmenttest"
 	"github.com/pillion-dev/pillion/templates/podschema"
@@ -31,9 +32,7 @@ func inject(t testing.TB, tmpl *templates.Template, pod map[string]any) map[stri
 		Templates: templates.NewSet([]templates.Entry{{Name: tmpl.Name(), Template: tmpl}}),
 	}
 	out, err := pipeline.Inject(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if !out.Allowed {
 		return nil
 	}
@@ -115,9 +114,7 @@ func TestThePolicyIsAboutThePodsThatTheTemplateSelects(t *testing.T) {
 		`{"tier": "a"}`:                                                                   false,
 	} {
 		var labels map[string]string
-		if err := json.Unmarshal([]byte(namespace), &labels); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, json.Unmarshal([]byte(namespace), &labels))
 		if e.about(t, labels) != want {
 			t.Errorf("about a namespace with the labels %s: %t", namespace, !want)
 		}
@@ -238,9 +235,7 @@ func TestNobodyEntersTheSidecarsUnlessEachVersionAllowsIt(t *testing.T) {
 			canaries = templates.NewSet([]templates.Entry{{Name: "audit", Template: stable}, {Name: "audit-next", Template: next}}).CanariesOf("audit")
 		}
 		f, err := Of(t.Context(), stable, options, canaries...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		e := newEvaluator(t, f)
 		for name, kind := range map[string]func(container string) runtime.Object{
 			"exec": func(container string) runtime.Object {
@@ -299,9 +294,7 @@ func TestWhatPillionInjectsPassesAnyPolicyAndAnyDamageDoesNot(t *testing.T) {
 		tmpl := compiled(t, "audit", spec, map[string]any{"registry": "r.example.com"})
 		e := newEvaluator(t, floorOf(t, tmpl))
 		sidecars, err := sidecarsOf(tmpl)
-		if err != nil {
-			rt.Fatal(err)
-		}
+		errtest.ExpectNone(rt, err)
 		pod := inject(t, tmpl, fragmenttest.Decode(t, string(podschema.Encode(rapid.SampledFrom(pods).Draw(rt, "pod").Pod))))
 		if pod == nil {
 			return
@@ -329,9 +322,7 @@ func TestThePolicyAcceptsWhatEachCanaryRenders(t *testing.T) {
 	canary := compiled(t, "audit-next", "canary: {of: audit, percent: 10}\nverify: {images: ['mirror/*']}\ninject: {spec: {containers: [{name: a, image: 'a:2'}, {name: c, image: 'c:1'}]}}", nil)
 	set := templates.NewSet([]templates.Entry{{Name: "audit", Template: stable}, {Name: "audit-next", Template: canary}})
 	f, err := Of(t.Context(), stable, options, set.CanariesOf("audit")...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	e := newEvaluator(t, f)
 	for containers, passes := range map[string]bool{
 		`{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}`:      true,

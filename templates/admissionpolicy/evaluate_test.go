@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
@@ -31,9 +32,7 @@ func newEvaluator(t testing.TB, f Floor) *evaluator {
 	t.Helper()
 	environments := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	compiler, err := plugincel.NewCompositedCompiler(environments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for _, v := range f.Policy.Spec.Variables {
 		if result := compiler.CompileAndStoreVariable(&variable{v}, plugincel.OptionalVariableDeclarations{}, environment.NewExpressions); result.Error != nil {
 			t.Fatalf("%s: %v", v.Expression, result.Error)
@@ -134,13 +133,9 @@ func (e *evaluator) judge(t testing.TB, r request) (refusal string, cost int64) 
 func (e *evaluator) pod(t testing.TB, pod map[string]any) *corev1.Pod {
 	t.Helper()
 	data, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	typed := &corev1.Pod{}
-	if err := json.Unmarshal(data, typed); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, json.Unmarshal(data, typed))
 	typed.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	return typed
 }
@@ -149,9 +144,7 @@ func (e *evaluator) pod(t testing.TB, pod map[string]any) *corev1.Pod {
 func (e *evaluator) about(t testing.TB, namespace map[string]string) bool {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(e.floor.Policy.Spec.MatchConstraints.NamespaceSelector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return selector.Matches(labels.Set(namespace))
 }
 
@@ -171,8 +164,6 @@ func compiled(t testing.TB, name, spec string, values map[string]any) *templates
 func floorOf(t testing.TB, tmpl *templates.Template) Floor {
 	t.Helper()
 	f, err := Of(t.Context(), tmpl, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return f
 }

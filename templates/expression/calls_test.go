@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"pgregory.net/rapid"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/param"
 	"github.com/pillion-dev/pillion/templates/rawjson"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -97,9 +98,7 @@ func TestCallsThatAreCountedGiveWhatTheyGiveUncounted(t *testing.T) {
 // What a library adds is counted unless somebody has seen that it takes as long as its cost says.
 func TestEveryFunctionOfALibraryIsCountedOrKnownToBeLinear(t *testing.T) {
 	language, err := cel.NewEnv(cel.OptionalTypes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	for name := range baseEnvironment().Functions() {
 		if isCounted(name) == (isLinear[name] || language.HasFunction(name) && !slices.Contains([]string{"_==_", "_!=_", "@in", "matches"}, name)) {
 			t.Errorf("%s is counted: %t", name, isCounted(name))
@@ -206,15 +205,11 @@ func sample(t *testing.T) (*Environment, func() *Run) {
 		Problem:  func(_ Place, message string) { t.Fatal(message) },
 		Warn:     func(Place, string) {},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	e.Declare("greeting", e.Compile("'hello ' + params.text", Place{}))
 	e.Declare("broken", e.Compile("string(1 / (params.port - params.port))", Place{}))
 	pod, err := rawjson.Decode([]byte(`{"metadata":{"name":"p","labels":{"b":"2","a":"1","c":"3"}},"spec":{"containers":[{"name":"x","ports":[{"containerPort":8080}]},{"name":"y"}]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	params := map[string]any{
 		"port": int64(8080), "text": "a-b-c 127.0.0.1", "list": []any{"x", "y", "x"}, "map": map[string]any{"k": "v", "a": "b"}, "any": map[string]any{"deep": []any{true}},
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pillion-dev/pillion/templates/manifest"
 	"github.com/pillion-dev/pillion/templates/param"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
 )
 
@@ -132,13 +133,9 @@ func TestRequestsAreAsTheSchedulerCountsThem(t *testing.T) {
 			spec["overhead"] = map[string]any{"cpu": "7m"}
 		}
 		text, err := json.Marshal(map[string]any{"spec": spec})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		errtest.ExpectNone(rt, err)
 		var typed corev1.Pod
-		if err := json.Unmarshal(text, &typed); err != nil {
-			rt.Fatal(err)
-		}
+		errtest.ExpectNone(rt, json.Unmarshal(text, &typed))
 		for function, want := range map[string]corev1.ResourceList{
 			"requests": helpers.PodRequests(&typed, helpers.PodResourcesOptions{}), "limits": helpers.PodLimits(&typed, helpers.PodResourcesOptions{}),
 		} {
@@ -190,8 +187,6 @@ func environment(t *testing.T) (*expression.Environment, *[]expression.Error) {
 		},
 		Warn: func(_ expression.Place, message string) { t.Errorf("warned: %s", message) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return env, &problems
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 // recorded is what the code of a version of Kubernetes itself makes of pods.
@@ -27,15 +29,11 @@ func eachVersion(t *testing.T, check func(*testing.T, recorded)) {
 	for _, f := range files {
 		t.Run(strings.TrimSuffix(f.Name(), ".json"), func(t *testing.T) {
 			data, err := os.ReadFile("testdata/defaults/" + f.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, err)
 			var r recorded
 			d := json.NewDecoder(strings.NewReader(string(data)))
 			d.UseNumber()
-			if err := d.Decode(&r); err != nil {
-				t.Fatal(err)
-			}
+			errtest.ExpectNone(t, d.Decode(&r))
 			check(t, r)
 		})
 	}
@@ -66,9 +64,7 @@ func TestAPodWithDefaultsIsWhatKubernetesMakesOfIt(t *testing.T) {
 		if err == nil {
 			data, err = json.MarshalIndent(s, "", " ")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		return string(data)
 	}
 	eachVersion(t, func(t *testing.T, r recorded) {

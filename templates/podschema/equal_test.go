@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/internal/tabletest"
 	"sigs.k8s.io/yaml"
 )
@@ -73,16 +74,12 @@ func refusedIn(t *Type, v any, field string) map[string]error {
 
 func TestTheSchemaRefusesScalarsThatTheAPIDoesNotTake(t *testing.T) {
 	data, err := os.ReadFile("testdata/scalars.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	var cases []struct {
 		Field           string
 		Spec, Container map[string]any
 	}
-	if err := yaml.Unmarshal(data, &cases); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, yaml.Unmarshal(data, &cases))
 	for _, c := range cases {
 		container := map[string]any{"name": "app", "image": "a:1"}
 		maps.Copy(container, c.Container)
@@ -99,8 +96,6 @@ func TestTheSchemaRefusesScalarsThatTheAPIDoesNotTake(t *testing.T) {
 func encoded(t *testing.T, v any) []byte {
 	t.Helper()
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return text
 }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/applyconfigurations"
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
+
+	"github.com/pillion-dev/pillion/internal/errtest"
 )
 
 var update = flag.Bool("update", false, "write pod.json anew")
@@ -23,13 +25,9 @@ var update = flag.Bool("update", false, "write pod.json anew")
 func fromClientGo(t *testing.T) *Type {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, corev1.AddToScheme(scheme))
 	typed, err := applyconfigurations.NewTypeConverter(scheme).ObjectToTyped(&corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	b := builder{schema: typed.Schema(), named: map[string]*Type{}}
 	return b.ref(typed.TypeRef())
 }
@@ -65,9 +63,7 @@ func encode(t *testing.T, root *Type) []byte {
 	text.WriteString("[")
 	for i, s := range all {
 		line, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 		if i > 0 {
 			text.WriteString(",")
 		}
@@ -81,15 +77,11 @@ func TestTheEmbeddedSchemaIsThatOfClientGo(t *testing.T) {
 	want := fromClientGo(t)
 	text := encode(t, want)
 	if *update {
-		if err := os.WriteFile("pod.json", text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, os.WriteFile("pod.json", text, 0o644))
 		podTypes = text
 	}
 	types, err := readTypes(podTypes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	if !bytes.Equal(text, podTypes) || !reflect.DeepEqual(want, types[0]) {
 		t.Error("pod.json is not the schema of client-go; run go generate ./templates/podschema")
 	}

@@ -19,6 +19,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates/directive"
 	"github.com/pillion-dev/pillion/templates/podschema"
 	"github.com/pillion-dev/pillion/templates/v1alpha1"
@@ -35,9 +36,7 @@ type object = map[string]any
 func TestTheSchemaFollowsTheTypes(t *testing.T) {
 	made := generate(t)
 	if *update {
-		if err := os.WriteFile("sidecartemplate.json", made, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, os.WriteFile("sidecartemplate.json", made, 0o600))
 		return
 	}
 	if !bytes.Equal(made, committed) {
@@ -65,9 +64,7 @@ func generate(t *testing.T) []byte {
 		var text bytes.Buffer
 		e := json.NewEncoder(&text)
 		e.SetEscapeHTML(false)
-		if err := e.Encode(v); err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, e.Encode(v))
 		return strings.TrimSpace(text.String())
 	}
 	fmt.Fprintf(&out, "{\n\"$schema\": \"http://json-schema.org/draft-07/schema#\",\n\"title\": \"SidecarTemplate\",\n\"type\": \"object\",\n\"required\": %s,\n\"properties\": %s,\n\"additionalProperties\": false,\n\"definitions\": {\n",
@@ -103,9 +100,7 @@ type generator struct {
 func (g *generator) readSource(t *testing.T) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../../templates/v1alpha1/types.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	g.docs, g.enums = map[string]string{}, map[string][]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -12,36 +12,27 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
 
+	"github.com/pillion-dev/pillion/internal/errtest"
 	"github.com/pillion-dev/pillion/templates"
 )
 
 func compiled(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(committed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("sidecartemplate.json", document); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, c.AddResource("sidecartemplate.json", document))
 	s, err := c.Compile("sidecartemplate.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return s
 }
 
 func validate(t *testing.T, s *jsonschema.Schema, manifest []byte) error {
 	t.Helper()
 	text, err := yaml.YAMLToJSON(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, err)
 	return s.Validate(document)
 }
 
@@ -70,9 +61,7 @@ func TestTemplatesThatCompileAreValid(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		errtest.ExpectNone(t, err)
 	}
 	if seen < 45 {
 		t.Errorf("only %d templates were looked at", seen)
@@ -116,9 +105,7 @@ func TestMistakesAreInvalid(t *testing.T) {
 	if _, _, err := templates.Compile([]byte(whole), templates.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := validate(t, s, []byte(whole)); err != nil {
-		t.Fatal(err)
-	}
+	errtest.ExpectNone(t, validate(t, s, []byte(whole)))
 	for name, c := range map[string]struct{ old, now string }{
 		"no name":                                {"metadata: {name: whole}", "metadata: {}"},
 		"another kind":                           {"kind: SidecarTemplate", "kind: Sidecar"},

@@ -109,6 +109,10 @@ func (r *run) quiet(ctx context.Context, s step) (restarted map[string]int32, er
 			return nil, err
 		}
 	}
+	// Replicas that are replaced end later than their successors begin.
+	if err := r.g.Rollout(ctx, ground.Namespace); err != nil {
+		return nil, err
+	}
 	if err := r.sound(ctx); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ var nodeFaults = []fault{
 	{name: "burst", do: burst},
 	{name: "burst-after-none", before: scaledFromNone, do: burst},
 	{name: "burst-cpu-200m", before: cpuLimit("200m"), do: burst, after: rollback},
-	{name: "burst-cpu-50m", before: cpuLimit("50m"), do: burstAlone, after: rollback},
+	{name: "burst-cpu-50m", before: cpuLimit("50m", "--set", "webhook.timeoutSeconds=20"), do: burstAlone, after: rollback},
 	{name: "rolling-restart", do: restart},
 	{name: "upgrade", do: upgradeTo(reuse, "--set", "log.level=debug")},
 	{name: "bad-upgrade", do: failingUpgrade(reuse, "--set", "webhook.clientCA=-----BEGIN CERTIFICATE-----"), mend: rollback},
@@ -45,7 +45,7 @@ var nodeFaults = []fault{
 	{name: "api-server-away", before: makeLate, do: apiServerAway, mend: annotateLate, stale: 2 * settle, elsewhere: settle},
 	{name: "cut-off-one", before: makeLate, do: cutOffOne, hold: cutOff, mend: reconnect, stale: settle},
 	{name: "cut-off-all", before: makeOpened, do: cutOffAll, hold: cutOff, mend: reconnect, stale: settle},
-	{name: "configuration-deleted", do: deleteConfiguration, hold: 3 * time.Second, mend: upgradeTo(reuse)},
+	{name: "configuration-deleted", do: deleteConfiguration, hold: 3 * time.Second, mend: upgradeTo(reuse), denied: 6 * time.Second},
 	{name: "cabundle-emptied", do: emptyBundles},
 	{name: "ca-secret-deleted", do: damageSecret},
 	{name: "template-deleted", do: deleteTemplate},
@@ -74,7 +74,9 @@ func scaledFromNone(ctx context.Context, r *run, s step) error {
 	return errors.Join(r.g.Scale(ctx, ground.Namespace, 0), scale(2)(ctx, r, s), r.rolledOut(ctx))
 }
 
-func cpuLimit(limit string) action { return upgradeTo(reuse, "--set", "resources.limits.cpu="+limit) }
+func cpuLimit(limit string, more ...string) action {
+	return upgradeTo(append([]string{reuse, "--set", "resources.limits.cpu=" + limit}, more...)...)
+}
 
 // upgradeTo is helm upgrade, with more arguments.
 func upgradeTo(args ...string) action {

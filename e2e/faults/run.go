@@ -32,7 +32,7 @@ const (
 	mostTold = 3
 )
 
-// Grounds that faults are done to have Pillion.
+// A cluster is a Kubernetes with Pillion that faults are done to.
 type cluster interface {
 	ground.Ground
 	Kubeconfigs() []string // one for each API server

@@ -31,7 +31,7 @@ var nodeFaults = []fault{
 	{name: "burst", do: burst},
 	{name: "burst-after-none", before: scaledFromNone, do: burst},
 	{name: "burst-cpu-200m", before: cpuLimit("200m"), do: burst, after: rollback},
-	{name: "burst-cpu-50m", before: cpuLimit("50m", "--set", "webhook.timeoutSeconds=20"), do: burstAlone, after: rollback},
+	{name: "burst-cpu-50m", before: cpuLimit("50m", "--set", "webhook.timeoutSeconds=30"), do: burstAlone, after: rollback},
 	{name: "rolling-restart", do: restart},
 	{name: "upgrade", do: upgradeTo(reuse, "--set", "log.level=debug")},
 	{name: "bad-upgrade", do: failingUpgrade(reuse, "--set", "webhook.clientCA=-----BEGIN CERTIFICATE-----"), mend: rollback},

@@ -41,7 +41,8 @@ var soakFaults = []fault{
 	{name: "policies-deleted", on: "policies", do: deletePolicies},
 	{name: "label-fought", on: "namespaces", do: fightLabel},
 	{name: "namespace-recreated", on: "namespaces", do: recreateNamespace, elsewhere: 5 * time.Second},
-	{name: "templates-edited", on: "templates", do: editTemplates},
+	// A replica without the new version of a required template refuses a pod that has it.
+	{name: "templates-edited", on: "templates", do: editTemplates, denied: settle},
 	{name: "canary-wrong", on: "templates", do: startCanary, after: removeCanary, denied: settle},
 	{name: "upgrade", on: "helm", do: upgradeAndBack, stale: settle},
 }

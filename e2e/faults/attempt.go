@@ -10,23 +10,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A Kind is a kind of namespace.
-type Kind string
+// A namespaceKind is a kind of namespace.
+type namespaceKind string
 
 // The kinds of namespaces that pods are created in.
 const (
-	NeverAsked Kind = "never-asked"
-	Enabled    Kind = "enabled"
-	Enforced   Kind = "enforced"
-	Required   Kind = "required" // a template selects it that is required now and then
+	neverAsked namespaceKind = "never-asked"
+	enabled    namespaceKind = "enabled"
+	enforced   namespaceKind = "enforced"
+	selected   namespaceKind = "required" // a template selects it that is required now and then
 )
 
 // namespaceOf is the namespace of a kind.
-func namespaceOf(kind Kind) string { return "faults-" + string(kind) }
+func namespaceOf(kind namespaceKind) string { return "faults-" + string(kind) }
 
 // An attempt to create a pod, and its outcome.
 type attempt struct {
-	kind         Kind
+	kind         namespaceKind
 	namespace    string
 	began, ended time.Time
 	// unanswered and denial are why the pod was refused for Pillion: a call failed, or Pillion

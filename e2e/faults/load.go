@@ -38,7 +38,7 @@ type load struct {
 }
 
 // stream creates a pod in the namespace every pace until ctx ends, and returns when all are answered.
-func (l *load) stream(ctx context.Context, kind Kind, namespace string) {
+func (l *load) stream(ctx context.Context, kind namespaceKind, namespace string) {
 	var all sync.WaitGroup
 	n := 0
 	measure.Every(ctx, l.pace, func() {
@@ -54,7 +54,7 @@ func (l *load) stream(ctx context.Context, kind Kind, namespace string) {
 }
 
 // create creates one pod, and keeps what became of it.
-func (l *load) create(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string, pod *corev1.Pod, earnest bool) {
+func (l *load) create(ctx context.Context, client kubernetes.Interface, kind namespaceKind, namespace string, pod *corev1.Pod, earnest bool) {
 	l.mu.Lock()
 	id := l.sent
 	l.sent++
@@ -99,7 +99,7 @@ func newPod(id int) *corev1.Pod {
 }
 
 // try creates a pod, in earnest or by dry run.
-func try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace string, pod *corev1.Pod, earnest bool) attempt {
+func try(ctx context.Context, client kubernetes.Interface, kind namespaceKind, namespace string, pod *corev1.Pod, earnest bool) attempt {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	options := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -125,7 +125,7 @@ func try(ctx context.Context, client kubernetes.Interface, kind Kind, namespace 
 const burstSize = 500
 
 // burst creates pods at the same moment, as the controllers of workloads do, and returns when all are answered.
-func (l *load) burst(ctx context.Context, kubeconfig string, kind Kind) error {
+func (l *load) burst(ctx context.Context, kubeconfig string, kind namespaceKind) error {
 	const each = 100 // an API server takes 250 requests at once on a connection
 	var clients []kubernetes.Interface
 	for range burstSize / each {

@@ -18,8 +18,8 @@ const clock = "15:04:05.000"
 type effect struct {
 	// refused is for namespaces that fail closed, and bare for those that fail open.
 	window
-	// denied is how long Pillion may deny pods.
-	denied time.Duration
+	// denied is how long Pillion may deny pods of a kind of namespace. Pods of other kinds it may not deny.
+	denied map[namespaceKind]time.Duration
 	// stale is how long pods may come from templates as they were when the fault began.
 	stale time.Duration
 	// elsewhere is how long something else than Pillion may refuse pods.
@@ -28,7 +28,11 @@ type effect struct {
 
 // longest is how long it takes until the fault explains nothing any more.
 func (e effect) longest() time.Duration {
-	return max(e.refused, e.bare, e.denied, e.stale, e.elsewhere, 0)
+	longest := max(e.refused, e.bare, e.stale, e.elsewhere, 0)
+	for _, denied := range e.denied {
+		longest = max(longest, denied)
+	}
+	return longest
 }
 
 // An occurrence is one time that a fault is done. It ends when somebody begins to mend it, or else when
@@ -87,7 +91,7 @@ type version struct {
 type log struct {
 	faults []occurrence
 	// wants are the sidecars that pods of each kind are to have.
-	wants map[Kind][]string
+	wants map[namespaceKind][]string
 	// versions are those of each sidecar's template, in their order.
 	versions map[string][]version
 	// closed is whether a namespace has the label of those that fail closed.
@@ -131,16 +135,21 @@ func (l *log) verdict(a attempt) (verdict, string) {
 	switch {
 	case a.elsewhere != "":
 		return l.excuse(a, elsewhere, "refused, and not for Pillion: "+a.elsewhere, func(e effect) time.Duration { return e.elsewhere })
-	case a.kind == NeverAsked && a.refusal() != "":
+	case a.kind == neverAsked && a.refusal() != "":
 		return wrong, "refused, though nobody asked: " + a.refusal()
-	case a.kind == NeverAsked && (len(a.sidecars) > 0 || a.record):
+	case a.kind == neverAsked && (len(a.sidecars) > 0 || a.record):
 		return wrong, "changed, though nobody asked"
 	case a.unanswered != "" && open && !edited:
 		return wrong, "refused, though its namespace fails open: " + a.unanswered
 	case a.unanswered != "":
 		return l.excuse(a, refused, "refused outside of the windows: "+a.unanswered, func(e effect) time.Duration { return e.refused })
 	case a.denial != "":
-		return l.excuse(a, refused, "denied: "+a.denial, func(e effect) time.Duration { return e.denied })
+		return l.excuse(a, refused, "denied: "+a.denial, func(e effect) time.Duration {
+			if denied, ok := e.denied[a.kind]; ok {
+				return denied
+			}
+			return never
+		})
 	}
 	return l.verdictOnSidecars(a, edited)
 }

@@ -45,19 +45,24 @@ var nodeFaults = []fault{
 	{name: "api-server-away", before: makeLate, do: apiServerAway, mend: annotateLate, stale: 2 * settle, elsewhere: settle},
 	{name: "cut-off-one", before: makeLate, do: cutOffOne, hold: cutOff, mend: reconnect, stale: settle},
 	{name: "cut-off-all", before: makeOpened, do: cutOffAll, hold: cutOff, mend: reconnect, stale: settle},
-	{name: "configuration-deleted", do: deleteConfiguration, hold: 3 * time.Second, mend: upgradeTo(reuse), denied: 6 * time.Second},
+	{name: "configuration-deleted", do: deleteConfiguration, hold: 3 * time.Second, mend: upgradeTo(reuse), denied: map[namespaceKind]time.Duration{selected: 6 * time.Second}},
 	{name: "cabundle-emptied", do: emptyBundles},
 	{name: "ca-secret-deleted", do: damageSecret},
 	{name: "template-deleted", do: deleteTemplate},
-	{name: "template-deleted-anyway", do: deleteTemplateAnyway, hold: 3 * time.Second, mend: putTemplate, denied: time.Second},
+	{name: "template-deleted-anyway", do: deleteTemplateAnyway, hold: 3 * time.Second, mend: putTemplate, denied: ofThoseThatAsk(time.Second)},
 	{name: "template-suspended", do: suspendTemplate, hold: 3 * time.Second, mend: putTemplate},
 	{name: "crd-deleted", do: deleteCRD, hold: 3 * time.Second, mend: restoreCRD},
 	{name: "uninstall-reinstall", do: uninstall, hold: 5 * time.Second, mend: install},
 	{name: "namespace-deleted", do: deleteNamespace, hold: 3 * time.Second, mend: install},
 }
 
+// ofThoseThatAsk is a time for pods of namespaces that ask for a template.
+func ofThoseThatAsk(d time.Duration) map[namespaceKind]time.Duration {
+	return map[namespaceKind]time.Duration{enabled: d, enforced: d}
+}
+
 func burst(ctx context.Context, r *run, _ step) error {
-	return r.load.burst(ctx, r.g.Kubeconfig(), Enabled)
+	return r.load.burst(ctx, r.g.Kubeconfig(), enabled)
 }
 
 // burstAlone is a burst while nothing else creates pods.
@@ -131,9 +136,9 @@ func apiServerAway(ctx context.Context, r *run, _ step) error {
 
 // makeLate makes two namespaces that ask for nothing yet.
 func makeLate(ctx context.Context, r *run, _ step) error {
-	for _, kind := range []Kind{Enforced, Enabled} {
+	for _, kind := range []namespaceKind{enforced, enabled} {
 		name := fmt.Sprintf("faults-late-%s-%d", kind, time.Now().UnixMilli()%1_000_000)
-		if err := r.makeNamespace(ctx, name, NeverAsked); err != nil {
+		if err := r.makeNamespace(ctx, name, neverAsked); err != nil {
 			return err
 		}
 		r.late = append(r.late, name)
@@ -143,7 +148,7 @@ func makeLate(ctx context.Context, r *run, _ step) error {
 
 // annotateLate has them ask, in one write each, and creates pods in them from then on.
 func annotateLate(ctx context.Context, r *run, _ step) error {
-	for i, kind := range []Kind{Enforced, Enabled} {
+	for i, kind := range []namespaceKind{enforced, enabled} {
 		annotations, labels := wish(kind, r.asks, true)
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "labels": labels}})
 		if err != nil {
@@ -188,7 +193,7 @@ func reconnect(ctx context.Context, r *run, _ step) error {
 // makeOpened makes a namespace, and waits until Pillion enforces it.
 func makeOpened(ctx context.Context, r *run, _ step) error {
 	name := fmt.Sprint("faults-opened-", time.Now().UnixMilli()%1_000_000)
-	if err := r.makeNamespace(ctx, name, Enforced); err != nil {
+	if err := r.makeNamespace(ctx, name, enforced); err != nil {
 		return err
 	}
 	r.late = append(r.late, name)
@@ -214,8 +219,8 @@ func cutOffAll(ctx context.Context, r *run, _ step) error {
 	if err := r.cutOff(ctx, r.g.Replicas(ground.Namespace)); err != nil {
 		return err
 	}
-	name := namespaceOf(Enforced)
-	annotations, _ := wish(Enforced, r.asks, false)
+	name := namespaceOf(enforced)
+	annotations, _ := wish(enforced, r.asks, false)
 	manifest, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name, "annotations": annotations}})
 	if err != nil {
 		return err
@@ -229,7 +234,7 @@ func cutOffAll(ctx context.Context, r *run, _ step) error {
 		}
 	}
 	opened := r.late[0]
-	r.streams.Go(func() { r.load.stream(ctx, Enabled, opened) })
+	r.streams.Go(func() { r.load.stream(ctx, enabled, opened) })
 	return r.kubectl(ctx, "label", "namespace", opened, injectionLabel+"="+openValue, "--overwrite")
 }
 
@@ -299,7 +304,7 @@ func putTemplate(ctx context.Context, r *run, _ step) error {
 }
 
 func suspendTemplate(ctx context.Context, r *run, _ step) error {
-	return r.put(ctx, askedTemplate, firstVersion, suspend)
+	return r.put(ctx, askedTemplate, "", suspend)
 }
 
 func deleteCRD(ctx context.Context, r *run, _ step) error {

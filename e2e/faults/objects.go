@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -78,12 +77,10 @@ func (r *run) nextVersion() string {
 	return fmt.Sprintf("v%d", r.edits)
 }
 
-// put writes a version of a template, with more fields of its spec, and notes it.
+// put writes a version of a template, with more fields of its spec, and notes it. A suspended template has
+// a version without a name.
 func (r *run) put(ctx context.Context, template, name string, more ...string) error {
 	v := version{name: name, sent: time.Now()}
-	if slices.Contains(more, suspend) {
-		v.name = ""
-	}
 	if template == selectingTemplate {
 		more = append(more, selects)
 	}
@@ -132,14 +129,14 @@ func (r *run) apply(ctx context.Context, manifest string) error {
 
 // wish are the annotations and labels of a namespace of a kind. Pillion itself enforces a namespace
 // that asks; by hand, it is enforced from its first write on.
-func wish(kind Kind, asks string, byHand bool) (annotations, labels map[string]string) {
+func wish(kind namespaceKind, asks string, byHand bool) (annotations, labels map[string]string) {
 	asking := map[string]string{injectAnnotation: asks}
 	switch {
-	case kind == NeverAsked:
+	case kind == neverAsked:
 		return nil, nil
-	case kind == Required:
+	case kind == selected:
 		return nil, map[string]string{"example.com/faults": "required"}
-	case kind == Enabled:
+	case kind == enabled:
 		return asking, map[string]string{injectionLabel: openValue}
 	case byHand:
 		return asking, map[string]string{injectionLabel: closedValue}
@@ -148,7 +145,7 @@ func wish(kind Kind, asks string, byHand bool) (annotations, labels map[string]s
 }
 
 // makeNamespace makes a namespace of a kind, and returns when pods can be created in it.
-func (r *run) makeNamespace(ctx context.Context, name string, kind Kind) error {
+func (r *run) makeNamespace(ctx context.Context, name string, kind namespaceKind) error {
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	object.Annotations, object.Labels = wish(kind, r.asks, r.byHand)
 	return r.again(ctx, func(ctx context.Context) error {

@@ -96,7 +96,7 @@ type rotator struct {
 // rotate does work on a ground with a Pillion that offers librarySidecar while pods are created and
 // connections made.
 func rotate(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, out io.Writer, work func(context.Context, *rotator) error) (Rotation, error) {
-	wants := map[Kind][]string{Enabled: {librarySidecar}, Enforced: {librarySidecar}}
+	wants := map[namespaceKind][]string{enabled: {librarySidecar}, enforced: {librarySidecar}}
 	run, err := newRun(g, checkout, wants, &load{pace: 25 * time.Millisecond}, out)
 	if err != nil {
 		return Rotation{}, err

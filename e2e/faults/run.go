@@ -69,13 +69,13 @@ type objects struct {
 }
 
 // everything is what pods of each kind are to have.
-func everything() map[Kind][]string {
+func everything() map[namespaceKind][]string {
 	all := []string{librarySidecar, askedTemplate}
-	return map[Kind][]string{NeverAsked: nil, Enabled: all, Enforced: all, Required: {selectingTemplate}}
+	return map[namespaceKind][]string{neverAsked: nil, enabled: all, enforced: all, selected: {selectingTemplate}}
 }
 
 // newRun returns a run on the cluster, with a client for each of its API servers.
-func newRun(g cluster, checkout ground.Checkout, wants map[Kind][]string, l *load, out io.Writer) (_ *run, err error) {
+func newRun(g cluster, checkout ground.Checkout, wants map[namespaceKind][]string, l *load, out io.Writer) (_ *run, err error) {
 	r := &run{g: g, checkout: checkout, out: out, load: l}
 	l.open = map[int]bool{}
 	if l.clients, err = measure.Clients(g.Kubeconfigs()); err != nil {
@@ -190,7 +190,7 @@ func (r *run) sound(ctx context.Context) error {
 	})
 }
 
-func (r *run) soundFor(ctx context.Context, client kubernetes.Interface, kind Kind) error {
+func (r *run) soundFor(ctx context.Context, client kubernetes.Interface, kind namespaceKind) error {
 	namespace := namespaceOf(kind)
 	a := try(ctx, client, kind, namespace, newPod(0), false)
 	r.mu.Lock()
@@ -200,7 +200,7 @@ func (r *run) soundFor(ctx context.Context, client kubernetes.Interface, kind Ki
 	if v != good {
 		return fmt.Errorf("a pod of %s: %s", namespace, cmp.Or(why, string(v)))
 	}
-	if want := kind == Enforced || kind == Required; closed != want {
+	if want := kind == enforced || kind == selected; closed != want {
 		return fmt.Errorf("%s fails closed: %v, want %v", namespace, closed, want)
 	}
 	return nil
@@ -255,7 +255,7 @@ func (r *run) effect(f fault) effect {
 	if !ok {
 		w = window{never, never}
 	}
-	return effect{w, cmp.Or(f.denied, never), cmp.Or(f.stale, never), cmp.Or(f.elsewhere, never)}
+	return effect{w, f.denied, cmp.Or(f.stale, never), cmp.Or(f.elsewhere, never)}
 }
 
 // do does one fault, and has it mended. Streams that it starts go on until ctx ends.

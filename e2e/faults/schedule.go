@@ -19,7 +19,8 @@ type fault struct {
 	// before each further restart.
 	restarts bool
 	// The harm that it does besides the windows of docs/concepts/faults.md: see effect. Zero: never.
-	denied, stale, elsewhere time.Duration
+	denied           map[namespaceKind]time.Duration
+	stale, elsewhere time.Duration
 }
 
 // An action is a part of doing a fault.

@@ -30,7 +30,7 @@ var soakFaults = []fault{
 	{name: "clock-off", on: "replicas", do: turnClock},
 	{name: "ca-secret-damaged", on: "secret", do: damageSecret},
 	{name: "cabundle-foreign", on: "configuration", do: foreignBundles},
-	{name: "entries-edited", on: "configuration", do: editEntries, denied: settle},
+	{name: "entries-edited", on: "configuration", do: editEntries, denied: map[namespaceKind]time.Duration{selected: settle}},
 	{name: "etcd-restart", on: "etcd", do: restartEtcd, stale: 2 * settle, elsewhere: 10 * time.Second},
 	{name: "etcd-slow", on: "etcd", do: slowEtcd, stale: 2 * settle, elsewhere: 5 * time.Second},
 	{name: "api-server-killed", on: "api-servers", do: killAPIServer, stale: 2 * settle, elsewhere: 5 * time.Second},
@@ -42,8 +42,8 @@ var soakFaults = []fault{
 	{name: "label-fought", on: "namespaces", do: fightLabel},
 	{name: "namespace-recreated", on: "namespaces", do: recreateNamespace, elsewhere: 5 * time.Second},
 	// A replica without the new version of a required template refuses a pod that has it.
-	{name: "templates-edited", on: "templates", do: editTemplates, denied: settle},
-	{name: "canary-wrong", on: "templates", do: startCanary, after: removeCanary, denied: settle},
+	{name: "templates-edited", on: "templates", do: editTemplates, denied: map[namespaceKind]time.Duration{selected: settle}},
+	{name: "canary-wrong", on: "templates", do: startCanary, after: removeCanary, denied: ofThoseThatAsk(settle)},
 	{name: "upgrade", on: "helm", do: upgradeAndBack, stale: settle},
 }
 
@@ -223,7 +223,7 @@ func ignore(err error, kind func(error) bool) error {
 // fightLabel has a tool write its idea of a namespace every two seconds: without Pillion's labels,
 // or with one that lets pods through.
 func fightLabel(ctx context.Context, r *run, s step) error {
-	name := namespaceOf([]Kind{Enforced, Required}[s.pick%2])
+	name := namespaceOf([]namespaceKind{enforced, selected}[s.pick%2])
 	write := func(value string) error {
 		return r.again(ctx, func(ctx context.Context) error {
 			ns, err := r.client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
@@ -258,7 +258,7 @@ func fightLabel(ctx context.Context, r *run, s step) error {
 }
 
 func recreateNamespace(ctx context.Context, r *run, s step) error {
-	kind := []Kind{NeverAsked, Enabled, Enforced, Required}[s.pick%4]
+	kind := []namespaceKind{neverAsked, enabled, enforced, selected}[s.pick%4]
 	name := namespaceOf(kind)
 	err := r.again(ctx, func(ctx context.Context) error {
 		err := r.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})

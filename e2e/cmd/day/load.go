@@ -136,7 +136,7 @@ func podOf() *corev1.Pod {
 	return pod
 }
 
-// A sample is what a replica has in a quarter of the day, from 0, in MiB.
+// A sample is the memory of a replica in a quarter of the day, which counts from 0, in MiB.
 type sample struct {
 	quarter        int
 	resident, heap float64
@@ -154,8 +154,8 @@ func (l *load) sample(ctx context.Context) {
 	}
 }
 
-// quarter returns, of a quarter of the day, the median of what was resident, and the least that was on
-// the heap: what is left after the garbage.
+// quarter returns the resident memory of a quarter of the day, as the median, and the heap, as the least of
+// all samples, which is the heap after a garbage collection.
 func (l *load) quarter(n int) (resident, heap float64) {
 	var all []float64
 	heap = math.Inf(1)

@@ -1,6 +1,6 @@
 // Command day fills a cluster with namespaces and SidecarTemplates, as people make them with kubectl
-// apply, on a ground of its own that is removed at the end. It starts Pillion there, and prints what
-// a replica at rest has in memory, in MiB:
+// apply. The cluster is a ground of its own, which is removed at the end. Command day starts Pillion
+// there, and prints the memory of a replica at rest, in MiB:
 //
 //	IDLE namespaces=<n> templates=<n> rss_mb=<x> heap_mb=<x> target_mb=<x>
 //

@@ -1,6 +1,6 @@
 // Command faults shows what faults cost (see package faults), on a Kubernetes of its own that is removed
 // at the end: one after another, several at once (-soak), or those of certificates (-rotate). It exits
-// with 1 if a pod is not as docs/concepts/faults.md states.
+// with 1 if a pod is wrong, or if a soak leaves something behind.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	flag.DurationVar(&plan.For, "soak", 0, "how long faults are done at random, at least; 0 does one after another")
 	flag.Uint64Var(&plan.Seed, "seed", 1, "in a soak, the same seed does the same faults in the same order")
 	flag.StringVar(&plan.Clocks, "clocks", "", "in a soak, a directory with ahead/pillion-webhook and behind/pillion-webhook, whose clocks are an hour off; empty: the fault clock-off fails")
-	only := flag.String("only", "", "a regular expression: faults whose names it matches are done; empty for all")
+	only := flag.String("only", "", "a regular expression: faults whose names it matches are done, but for -rotate; empty for all")
 	flag.Parse()
 	var err error
 	if plan.Only, err = regexp.Compile(*only); err != nil {

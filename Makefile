@@ -84,7 +84,7 @@ verify: ground tally static vulnerabilities workflows same-bytes platforms ## th
 	@$(if $(HAS_NODE),$(NODE) $(GROUND_COMMAND) programs)
 	@.ci/tally 'unit and property tests with the race detector' CGO_ENABLED=1 . -race ./... \
 	  -- 'the importers, the function and the site with the race detector' CGO_ENABLED=1 tools -race ./... \
-	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./faults/... ./ground/... ./measure/... ./readme/... ./registry/... ./rotation/... ./soak/... \
+	  -- 'the tools of the tests' e2e -count=1 ./cmd/... ./dashboard/... ./faults/... ./ground/... ./measure/... ./readme/... ./registry/... \
 	  -- 'the rest on a control plane' $(CONTROLPLANE) e2e $(E2E_TESTS) -parallel=4 -skip='$(STORY_TESTS)' \
 	  -- 'with several API servers' $(SEVERAL) e2e $(E2E_TESTS) -run='^TestWithSeveralAPIServers' \
 	  -- 'with Helm 4' $(HELM4) e2e $(E2E_TESTS) -run='$(HELM4_TESTS)' \

@@ -207,7 +207,7 @@ func (g *certsGround) testLeaked(t *testing.T) {
 	if err := g.client.CoreV1().Secrets(ground.Namespace).Delete(t.Context(), caSecret, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	g.install(t, true, "certs.leafDuration=10s")
+	g.install(t, true, "certs.leafDuration=20s")
 	g.under(t, func(ctx context.Context) error {
 		leaked, err := g.current(ctx, caSecret, "ca.crt")
 		if err != nil {
@@ -219,7 +219,7 @@ func (g *certsGround) testLeaked(t *testing.T) {
 		if err := g.Replace(ctx, ground.Namespace); err != nil { // kubectl rollout restart
 			return err
 		}
-		return measure.Within(ctx, time.Minute, func() error {
+		return measure.Within(ctx, 2*time.Minute, func() error {
 			bundle, err := g.bundle(ctx)
 			if err == nil && bytes.Contains(bundle, certificatePEM(leaked)) {
 				err = errors.New("the CA that leaked is in the caBundles")

@@ -49,8 +49,8 @@ func newCertificates(ctx context.Context, clients []kubernetes.Interface) (*cert
 	}, nil
 }
 
-// follow watches and connects until ctx ends.
-func (o *certificates) follow(ctx context.Context) {
+// follow watches, and connects at that pace, until ctx ends.
+func (o *certificates) follow(ctx context.Context, pace time.Duration) {
 	var all sync.WaitGroup
 	for i, client := range o.clients {
 		all.Go(func() {
@@ -69,7 +69,7 @@ func (o *certificates) follow(ctx context.Context) {
 		})
 	})
 	all.Go(func() {
-		measure.Every(ctx, 10*time.Millisecond, func() {
+		measure.Every(ctx, pace, func() {
 			for i := range o.clients {
 				o.connect(ctx, i)
 			}

@@ -94,10 +94,10 @@ type rotator struct {
 }
 
 // rotate does work on a ground with a Pillion that offers librarySidecar while pods are created and
-// connections made.
-func rotate(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, out io.Writer, work func(context.Context, *rotator) error) (Rotation, error) {
+// connections made, at that pace in each namespace and for each API server.
+func rotate(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, pace time.Duration, out io.Writer, work func(context.Context, *rotator) error) (Rotation, error) {
 	wants := map[namespaceKind][]string{enabled: {librarySidecar}, enforced: {librarySidecar}}
-	run, err := newRun(g, checkout, wants, &load{pace: 25 * time.Millisecond}, out)
+	run, err := newRun(g, checkout, wants, &load{pace: pace}, out)
 	if err != nil {
 		return Rotation{}, err
 	}
@@ -111,7 +111,7 @@ func rotate(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkou
 		var background sync.WaitGroup
 		defer background.Wait()
 		defer stop()
-		background.Go(func() { r.seen.follow(following) })
+		background.Go(func() { r.seen.follow(following, pace) })
 		return work(ctx, r)
 	})
 	_, countErr := r.count(ctx)
@@ -141,7 +141,7 @@ func (r *rotator) countConnections() {
 // Rotate replaces CAs, leaves and replicas on a ground with two API servers and balanced replicas, with
 // RotationValues, and then damages caBundles and the CA's Secret.
 func Rotate(ctx context.Context, g *measure.Cluster, out io.Writer) (Rotation, error) {
-	return rotate(ctx, g.ControlPlane, g.Checkout, out, func(ctx context.Context, r *rotator) error {
+	return rotate(ctx, g.ControlPlane, g.Checkout, 25*time.Millisecond, out, func(ctx context.Context, r *rotator) error {
 		if err := r.replaceAll(ctx); err != nil {
 			return err
 		}
@@ -152,9 +152,10 @@ func Rotate(ctx context.Context, g *measure.Cluster, out io.Writer) (Rotation, e
 // atLeast is how long Under goes on, so that what comes after the work shows, too.
 const atLeast = 3 * time.Second
 
-// Under counts pods and connections while work is done, in which nothing is damaged.
+// Under counts pods and connections while work is done, in which nothing is damaged. They are few: other tests
+// run beside it.
 func Under(ctx context.Context, g *ground.ControlPlane, checkout ground.Checkout, out io.Writer, work func(context.Context) error) (Rotation, error) {
-	return rotate(ctx, g, checkout, out, func(ctx context.Context, r *rotator) error {
+	return rotate(ctx, g, checkout, 100*time.Millisecond, out, func(ctx context.Context, r *rotator) error {
 		began := time.Now()
 		err := work(ctx)
 		time.Sleep(atLeast - time.Since(began))

@@ -302,19 +302,6 @@ func (a *attacked) withstands(t *testing.T, of attack, lasting time.Duration, sm
 	}
 }
 
-func TestTheWebhookSpeaksHTTP1Only(t *testing.T) {
-	t.Parallel()
-	replica := shared.Replicas(ground.Namespace)[0]
-	config := newReviewer(t, replica).Transport.TLSClientConfig
-	config.NextProtos = []string{"h2", "http/1.1"}
-	conn, err := tls.Dial("tcp", replica.Serve.String(), config)
-	expectNoError(t, err)
-	defer conn.Close()
-	if got := conn.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
-		t.Errorf("the protocol is %q, want http/1.1", got)
-	}
-}
-
 // resetPeak has the kernel forget a process's peak of resident memory.
 func resetPeak(t *testing.T, pid int) {
 	t.Helper()

@@ -107,11 +107,14 @@ func TestAReplicaThatIsNotReadyAnyMoreGivesItsConnectionsUp(t *testing.T) {
 		return err == nil && !closes
 	})
 	runtest.Wait(t, "it has seen itself ready", func() bool { return checks.Load() > 1 }) // the first check is over
-	idle, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
+	idle, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer idle.Close()
+	if got := idle.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+		t.Errorf("the protocol is %q, want http/1.1", got)
+	}
 	answers := bufio.NewReader(idle)
 	if _, err := io.WriteString(idle, "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"); err != nil {
 		t.Fatal(err)

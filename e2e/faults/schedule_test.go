@@ -10,32 +10,6 @@ import (
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
-// Whatever the seed, every fault has its turn, and no two at once are on the same object.
-func TestEveryFaultHasItsTurn(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(200) {
-		done, together := map[string]int{}, 0
-		for _, steps := range schedule(seed, 100, soakFaults) {
-			on := map[string]bool{}
-			for _, s := range steps {
-				on[s.on] = true
-				done[s.name]++
-				if s.wait < 0 || s.wait > mostWait || s.hold < leastHold || s.hold > mostHold {
-					t.Fatalf("seed %d: %s after %s for %s", seed, s.name, s.wait, s.hold)
-				}
-			}
-			if len(steps) == 0 || len(on) < len(steps) {
-				t.Fatalf("seed %d: a round does %d faults on %d objects", seed, len(steps), len(on))
-			}
-			together = max(together, len(steps))
-		}
-		times := slices.Sorted(maps.Values(done))
-		if together != mostAtOnce || len(done) < len(soakFaults) || times[len(times)-1]-times[0] > 1 {
-			t.Fatalf("seed %d: %d at once, and %v", seed, together, done)
-		}
-	}
-}
-
 func TestWindowsAreReadFromTheTable(t *testing.T) {
 	t.Parallel()
 	const text = "| fault | refused for | bare for | |\n| --- | --- | --- | --- |\n" +

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -10,12 +11,18 @@ import (
 	"strings"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/pillion-dev/pillion/e2e/ground"
 )
 
 // demo shows on a ground of its own what a cluster admin, a team and a pod's author do,
 // and checks what comes of it. The ground is removed at the end, whatever happens.
 func demo(ctx context.Context, checkout ground.Checkout) (err error) {
+	var acts []act
+	if err := yaml.UnmarshalStrict(actsYAML, &acts); err != nil {
+		return fmt.Errorf("reading demo.yaml: %w", err)
+	}
 	began := time.Now()
 	heading("A Kubernetes on this machine")
 	g, err := ground.Start(ctx, checkout, ground.FromEnvironment(), os.Stdout)
@@ -34,11 +41,11 @@ func demo(ctx context.Context, checkout ground.Checkout) (err error) {
 	}
 	fmt.Printf("Pillion ready, %.1f s after the start of helm\n", time.Since(up).Seconds())
 	for _, a := range acts {
-		if a.onNode && g.Kind() != ground.KindNode {
+		if a.OnNode && g.Kind() != ground.KindNode {
 			continue
 		}
-		heading(a.heading)
-		for _, step := range a.steps {
+		heading(a.Heading)
+		for _, step := range a.Steps {
 			if err := s.expect(step); err != nil {
 				return err
 			}
@@ -57,64 +64,22 @@ type stage struct {
 	dir string
 }
 
-// table shows of each pod what the demo is about.
-const table = `kubectl -n shop get pods -o custom-columns='POD:.metadata.name,CONTAINERS:.spec.containers[*].name,SIDECARS:.spec.initContainers[*].name,LOG LEVEL:.spec.initContainers[*].env[?(@.name=="FLB_LOG_LEVEL")].value'`
-
 // An act is a part of the demo. Some need a node, whose images are stand-ins: see e2e/registry.
 type act struct {
-	heading string
-	onNode  bool
-	steps   []step
+	Heading string
+	OnNode  bool
+	Steps   []step
 }
 
-// A step is a command for a shell. A line of its output has all the words of want; alone, it is
+// A step is a command for a shell. A line of its output has all the words of Want; alone, it is
 // the only one.
 type step struct {
-	command, want string
-	alone         bool
+	Command, Want string
+	Alone         bool
 }
 
-var acts = []act{
-	{"A team annotates its namespace, and creates a pod: it gets the sidecar", false, []step{
-		{command: makeNamespace + "shop"},
-		{command: "kubectl annotate namespace shop pillion.dev/inject=fluent-bit"},
-		{command: "kubectl -n shop run web --image=nginx"},
-		{command: table, want: "web fluent-bit"},
-	}},
-	{"It runs: the sidecar was up before the app, the app reaches it, its logs are there", true, []step{
-		{command: "kubectl -n shop wait --for=condition=Ready pod/web --timeout=60s"},
-		{command: "kubectl -n shop get pod web", want: "web 2/2 Running"},
-		{command: "kubectl -n shop exec web -c web -- /standin get http://127.0.0.1:2020/api/v1/health", want: "fluent-bit answers"},
-		{command: "kubectl -n shop logs web -c fluent-bit", want: "standing in for fluent-bit"},
-	}},
-	{"A Job with a sidecar completes", true, []step{
-		{command: "kubectl -n shop create job report --image=report -- /standin get http://127.0.0.1:2020/"},
-		{command: "kubectl -n shop wait --for=condition=Complete job/report --timeout=60s"},
-		{command: "kubectl -n shop get pods -l job-name=report", want: "Completed"},
-	}},
-	{"Another pod overrides a parameter", false, []step{
-		{command: "kubectl -n shop run verbose --image=nginx --annotations=fluent-bit.pillion.dev/log-level=debug"},
-		{command: table, want: "verbose fluent-bit debug"},
-	}},
-	{"A third one opts out", false, []step{
-		{command: "kubectl -n shop run alone --image=nginx --annotations=pillion.dev/inject=false"},
-		{command: table, want: "alone <none>"},
-	}},
-	{"Why: the same functions, with the reader's own rights", false, []step{
-		{command: "pillion explain -n shop pod/web", want: "Injected"},
-		{command: "pillion explain -n shop pod/verbose", want: "debug"},
-		{command: "pillion explain -n shop pod/alone", want: "PodOptedOut"},
-	}},
-	{"Pillion is updated while pods are created (by dry run): none is refused, none lacks its sidecar", true, []step{
-		{command: "kubectl label namespace shop pillion.dev/injection=enforced --overwrite"},
-		{command: "kubectl -n pillion-system rollout restart deployment/pillion"},
-		{command: `kubectl -n pillion-system rollout status deployment/pillion --timeout=2m >/dev/null &
-  while kill -0 $! 2>/dev/null; do
-    kubectl -n shop run during --image=nginx --dry-run=server -o jsonpath='{.spec.initContainers[*].name}{"\n"}' >> $TMPDIR/during || exit 1
-  done`},
-		{command: "sort $TMPDIR/during | uniq -c", want: "fluent-bit", alone: true},
-	}},
-}
+//go:embed demo.yaml
+var actsYAML []byte
 
 func (s stage) install() error {
 	heading("The cluster admin installs Pillion")
@@ -126,7 +91,7 @@ func (s stage) install() error {
 	if _, err := s.do(command); err != nil || s.g.Kind() != ground.KindNode {
 		return err
 	}
-	return s.expect(step{command: "kubectl -n pillion-system get pods", want: "pillion 1/1 Running"})
+	return s.expect(step{Command: "kubectl -n pillion-system get pods", Want: "pillion 1/1 Running"})
 }
 
 // makeNamespace begins the command that makes a namespace, whose name follows.
@@ -155,16 +120,16 @@ func (s stage) do(command string) (string, error) {
 
 // expect is do, and an error if the output is not as the step wants it.
 func (s stage) expect(step step) error {
-	out, err := s.do(step.command)
+	out, err := s.do(step.Command)
 	if err != nil {
 		return err
 	}
 	lines := slices.Collect(strings.Lines(out))
 	has := func(line string) bool {
-		return !slices.ContainsFunc(strings.Fields(step.want), func(word string) bool { return !strings.Contains(line, word) })
+		return !slices.ContainsFunc(strings.Fields(step.Want), func(word string) bool { return !strings.Contains(line, word) })
 	}
-	if step.want != "" && !slices.ContainsFunc(lines, has) || step.alone && len(lines) != 1 {
-		return fmt.Errorf("%s: no line of the output, or not the only one, has all of: %s", step.command, step.want)
+	if step.Want != "" && !slices.ContainsFunc(lines, has) || step.Alone && len(lines) != 1 {
+		return fmt.Errorf("%s: no line of the output, or not the only one, has all of: %s", step.Command, step.Want)
 	}
 	return nil
 }

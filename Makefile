@@ -112,13 +112,15 @@ CHART_VERSION = v$(shell sed -n 's/^version: //p' charts/pillion/Chart.yaml)
 released: VERSION = $(CHART_VERSION)
 released: release
 
-# A copy of the sources in another folder, with other modes, gives the same bytes.
+# A copy of the sources in another folder, with other modes, gives the same bytes: here in an archive of each kind,
+# in images and chart. Only checksums and krew's manifest name archives of all platforms.
 same-bytes: COPY := .cache/copy
 same-bytes: released
 	@rm -rf $(COPY) && mkdir -p $(COPY) && cp -r .git $(COPY)
 	@umask 077; git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --no-preserve=mode -t $(COPY)
-	@chmod +x $(COPY)/.ci/*; umask 077; $(MAKE) --no-print-directory -C $(COPY) release VERSION=$(CHART_VERSION)
-	diff -r $(DIST) $(COPY)/dist
+	@chmod +x $(COPY)/.ci/*; umask 077; $(MAKE) --no-print-directory -C $(COPY) release VERSION=$(CHART_VERSION) PLATFORMS='linux/arm64 windows/amd64'
+	@rm -r $(COPY)/dist/checksums.txt $(COPY)/dist/krew
+	cd $(COPY)/dist && find . -type f -print0 | xargs -0 -I{} cmp {} $(abspath $(DIST))/{}
 	@rm -rf $(COPY)
 
 # Product and tests compile for every platform of a release. Nothing is linked.

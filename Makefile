@@ -63,7 +63,7 @@ SEVERAL := API_SERVERS=3 $(CONTROLPLANE)
 HAS_NODE = $(filter node,$(shell $(GROUND_COMMAND) kinds))
 # On other versions: what is about the version itself, and, besides the installation that all tests
 # share, a pod that gets its sidecar, and an upgrade.
-SMOKE := ^(TestNoPodIsLostWhileVersionsChange|TestPillionIsCalledForWhoAsksAndForNobodyElse|TestExplainSaysHowAPodOfTheClusterStandsAndWhy|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
+SMOKE := ^(TestAnUpgradeWithOtherValuesTakesEffectAndARollbackTakesItBack|TestPillionIsCalledForWhoAsksAndForNobodyElse|TestExplainSaysHowAPodOfTheClusterStandsAndWhy|TestPodsCannotOptOutOfARequiredTemplate|TestFieldsOfEachVersionPassThroughUntouched)$$
 HELM4_TESTS := ^(TestTheRemediesOfCheckBringTheReleaseBack|TestAnUpgradeThatDropsATemplateThatNamespacesNameIsRefusedAndChangesNothing|TestASuspensionByHandOutlivesAnUpgrade|TestACRDThatIsDeletedBeforeTheReleaseIsBroughtBackAndTheReleaseRemoved|TestAfterUninstallNothingBlocksAPodAndAReinstallWorks|TestAnotherFieldManagerMayAddToTheSelectors)$$
 NODE_TESTS := ^TestOnANode
 E2E_TESTS := . -count=1 -timeout=30m

@@ -2,6 +2,7 @@ package measure
 
 import (
 	_ "embed"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -11,17 +12,20 @@ import (
 const TokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 //go:embed pod.yaml
-var replicaSetPod []byte
+var podYAML []byte
 
-// ReplicaSetPod is a pod as the ReplicaSet controller sends it for a small web server:
-// as a review, with what the API server adds before it asks, it takes some 3.7 KB.
-func ReplicaSetPod() *corev1.Pod {
+// readPod reads pod.yaml once: a load asks for many pods.
+var readPod = sync.OnceValue(func() *corev1.Pod {
 	pod := &corev1.Pod{}
-	if err := yaml.UnmarshalStrict(replicaSetPod, pod); err != nil {
+	if err := yaml.UnmarshalStrict(podYAML, pod); err != nil {
 		panic("pod.yaml: " + err.Error())
 	}
 	return pod
-}
+})
+
+// ReplicaSetPod is a pod as the ReplicaSet controller sends it for a small web server:
+// as a review, with what the API server adds before it asks, it takes some 3.7 KB.
+func ReplicaSetPod() *corev1.Pod { return readPod().DeepCopy() }
 
 // Container is the container of that name, init or app, nil if the pod has none.
 func Container(pod *corev1.Pod, name string) *corev1.Container {

@@ -154,8 +154,8 @@ func (l *load) sample(ctx context.Context) {
 	}
 }
 
-// quarter returns the resident memory of a quarter of the day, as the median, and the heap, as the least of
-// all samples, which is the heap after a garbage collection.
+// quarter returns the median of the resident memory in a quarter of the day, and the smallest heap: the one
+// after a garbage collection.
 func (l *load) quarter(n int) (resident, heap float64) {
 	var all []float64
 	heap = math.Inf(1)

@@ -119,8 +119,7 @@ same-bytes: released
 	@rm -rf $(COPY) && mkdir -p $(COPY) && cp -r .git $(COPY)
 	@umask 077; git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --no-preserve=mode -t $(COPY)
 	@chmod +x $(COPY)/.ci/*; umask 077; $(MAKE) --no-print-directory -C $(COPY) release VERSION=$(CHART_VERSION) PLATFORMS='linux/arm64 windows/amd64'
-	@rm -r $(COPY)/dist/checksums.txt $(COPY)/dist/krew
-	cd $(COPY)/dist && find . -type f -print0 | xargs -0 -I{} cmp {} $(abspath $(DIST))/{}
+	diff -r -x checksums.txt -x krew -x '*_darwin_*' -x '*_*_linux_amd64*' -x '*_windows_arm64*' $(DIST) $(COPY)/dist
 	@rm -rf $(COPY)
 
 # Product and tests compile for every platform of a release. Nothing is linked.
